@@ -39,6 +39,7 @@ mod inspect;
 mod interrupted;
 mod locks;
 mod mxnet_cases;
+mod mxnet_checks;
 mod mxnet_golden;
 mod open;
 mod origins;

@@ -4,12 +4,16 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use lodstone_model::{Block, Model, Op, Parameter, Report, Var};
+use lodstone_schema::mxnet::likely_parameters;
 use lodstone_schema::onnx::quoted;
 use lodstone_schema::{Code, Finding, Findings, Origin, Origins};
 
 use super::node::Outcome;
 use super::walk::{Bound, Walk};
 use crate::onnx::{Value, blocks};
+
+/// The problem of a parameter that the files do not hold.
+const NO_VALUE: &str = "it has no value: parameters of the program were not found";
 
 impl Walk<'_> {
     /// Returns the model and the origins of its values.
@@ -68,8 +72,14 @@ impl Walk<'_> {
 
     /// Reports inputs of unknown rank, which ONNX does not have, and parameters without a value that operators read.
     fn check_values(&mut self) {
+        let likely = likely_parameters(self.program);
         let is_open = |var: &&Var| var.value.tensor_type().is_none_or(|it| it.shape.is_none());
         for var in self.inputs.iter().filter(is_open) {
+            if likely.contains(&var.name) {
+                let place = format!("the parameter {}", quoted(&var.name));
+                self.findings.add(place, NO_VALUE);
+                continue;
+            }
             let what = format!("the rank of `{}` must be known", var.name);
             let place = format!("the input {}", quoted(&var.name));
             self.findings.push(Finding::new(Code::UnknownDims, what).at(place));
@@ -81,7 +91,7 @@ impl Walk<'_> {
         let given = vars.iter().filter(|var| var.persistable && read.contains(var.name.as_str()));
         for var in given.filter(|var| !self.parameters.contains_key(var.name.as_str())) {
             let place = format!("the parameter {}", quoted(&var.name));
-            self.findings.add(place, "it has no value: parameters of the program were not found");
+            self.findings.add(place, NO_VALUE);
         }
     }
 

@@ -7,6 +7,7 @@
 //! | MXNet | ONNX | by |
 //! |---|---|---|
 //! | variables | initializers, or inputs; labels are neither | `walk` |
+//! | dims of fills that are not declared | those of values that they meet | `equal` |
 //! | attributes, which are strings | attributes and constants | `attributes` |
 //! | `_foreach`, `_while_loop`, `_cond` | `Scan`, `Loop`, `If` | `control` |
 //! | `_CachedOp`, `_sg_mkldnn_*`, `_sg_onednn_*` | the operators of their subgraph | `control`, `fused` |
@@ -19,6 +20,7 @@
 
 mod attributes;
 mod control;
+mod equal;
 mod families;
 mod finish;
 mod node;

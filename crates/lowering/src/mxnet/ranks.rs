@@ -1,4 +1,4 @@
-//! The dims of inputs whose shapes a program does not declare, as far as its operators determine them.
+//! The dims and element types of inputs that a program does not declare, as far as its operators determine them.
 //!
 //! MXNet infers shapes from those that are given when a program is bound, so that files rarely have any. What reads an
 //! input, directly or after operators that keep its shape, often determines its rank: the window of a convolution or a
@@ -6,7 +6,7 @@
 
 use std::collections::{HashSet, VecDeque};
 
-use lodstone_model::{Block, Dim, Op};
+use lodstone_model::{Block, DType, Dim, Op};
 use lodstone_schema::mxnet::real_name;
 
 use super::attributes::Attributes;
@@ -53,6 +53,54 @@ pub(super) fn dims_by_use(
                 continue;
             }
             if KEEPERS.contains(&real_name(&op.kind)) {
+                next.extend(op.writes().take(1).filter(|name| seen.insert(name)));
+            }
+        }
+    }
+    None
+}
+
+/// Operators whose operands have one element type.
+const SAME_TYPE: &[&str] = &[
+    "Convolution",
+    "Deconvolution",
+    "FullyConnected",
+    "GroupNorm",
+    "InstanceNorm",
+    "LayerNorm",
+    "LeakyReLU",
+    "batch_dot",
+    "broadcast_add",
+    "broadcast_div",
+    "broadcast_maximum",
+    "broadcast_minimum",
+    "broadcast_mul",
+    "broadcast_power",
+    "broadcast_sub",
+    "dot",
+    "elemwise_add",
+    "elemwise_div",
+    "elemwise_mul",
+    "elemwise_sub",
+];
+
+/// Returns the element type of an input that the program does not declare: that of the parameter that an operator combines
+/// it with. `dtype_of` returns the types of parameters.
+pub(super) fn dtype_by_use(
+    block: &Block,
+    input: &str,
+    dtype_of: impl Fn(&str) -> Option<DType>,
+) -> Option<DType> {
+    let (mut seen, mut next) = (HashSet::from([input]), VecDeque::from([input]));
+    while let Some(name) = next.pop_front() {
+        for op in block.ops.iter().filter(|op| op.input("").iter().any(|read| read == name)) {
+            let kind = real_name(&op.kind);
+            let mut others = op.input("").iter().filter(|_| SAME_TYPE.contains(&kind));
+            if let Some(dtype) = others.find_map(|other| dtype_of(other)) {
+                return Some(dtype);
+            }
+            let keeps = KEEPERS.contains(&kind) && kind != "Cast";
+            if keeps && op.input("").first().is_some_and(|first| first == name) {
                 next.extend(op.writes().take(1).filter(|name| seen.insert(name)));
             }
         }

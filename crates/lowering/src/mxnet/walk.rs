@@ -1,17 +1,22 @@
 //! The walk over the nodes of a program.
 
+use std::cell::OnceCell;
 use std::collections::{BTreeMap, HashMap};
 
 use lodstone_model::{
     Block, DType, Dim, Kind, Model, Op, Program, Tensor, TensorType, ValueType, Var,
 };
-use lodstone_schema::mxnet::{interface, operator, real_name, variable_of};
+use lodstone_schema::mxnet::{
+    check_attributes, check_variable, interface, operator, real_name, variable_of,
+};
 use lodstone_schema::onnx::infer::ValueInfo;
 use lodstone_schema::onnx::{place_of, quoted};
 use lodstone_schema::{Code, Finding, Findings};
 
+use super::attributes::Attributes;
+use super::equal::EqualDims;
 use super::node::{Node, Outcome, Rule, check_size};
-use super::ranks::dims_by_use;
+use super::ranks::{dims_by_use, dtype_by_use};
 use super::{control, families};
 use crate::OperatorCoverage;
 use crate::onnx::{Graph, Value};
@@ -53,6 +58,8 @@ pub(super) struct Walk<'m> {
     pub(super) blocks: Vec<Block>,
     pub(super) findings: Findings,
     depth: usize,
+    /// The dims of the main graph that operators require to be equal, for fills whose dims are not declared.
+    equal: OnceCell<EqualDims<'m>>,
     covered: Option<BTreeMap<(usize, usize), OperatorCoverage>>,
 }
 
@@ -82,6 +89,7 @@ impl<'m> Walk<'m> {
             blocks: Vec::new(),
             findings: Findings::default(),
             depth: 0,
+            equal: OnceCell::new(),
             covered: None,
         };
         walk.variables(main);
@@ -93,6 +101,9 @@ impl<'m> Walk<'m> {
         let inputs = interface(self.program).inputs;
         for var in &main.vars {
             let name = var.name.as_str();
+            if let Err(finding) = check_variable(var) {
+                self.findings.add(format!("the variable {}", quoted(name)), finding);
+            }
             let bound = match self.parameters.get(name) {
                 Some(tensor) if var.persistable => match tensor.kind {
                     Kind::Dense => Bound::Value(Value::new(name, ValueInfo::of(tensor))),
@@ -124,7 +135,11 @@ impl<'m> Walk<'m> {
             tensor.shape = dims_by_use(main, &var.name, dims_of);
         }
         let dtype = match tensor.dtype {
-            DType::Unspecified => DType::Float32,
+            DType::Unspecified => {
+                let dtype_of = |name: &str| self.parameters.get(name).map(|tensor| tensor.dtype);
+                // MXNet's default.
+                dtype_by_use(main, &var.name, dtype_of).unwrap_or(DType::Float32)
+            }
             known => known,
         };
         let mut info = ValueInfo::tensor(dtype, tensor.shape);
@@ -160,7 +175,10 @@ impl<'m> Walk<'m> {
             let outcome = self.operator(block, op, scope);
             // A symbol without declared shapes is no obstacle: they are given when it is exported.
             let is_open = self.covered.is_some() && !has_known_dims(op, scope);
-            let finding = outcome.as_ref().err().filter(|_| !is_open);
+            let needs_dims = |finding: &&Finding| {
+                is_open || self.covered.is_some() && finding.code == Code::UnknownDims
+            };
+            let finding = outcome.as_ref().err().filter(|finding| !needs_dims(finding));
             self.cover((block, number), op, before, finding);
             if let Err(finding) = outcome {
                 self.findings.add(place(block, number, op), finding);
@@ -201,6 +219,7 @@ impl<'m> Walk<'m> {
 
     fn operator(&mut self, block: usize, op: &'m Op, scope: &mut Scope) -> Outcome<()> {
         let kind = real_name(&op.kind);
+        check_attributes(op)?;
         let Some(inputs) = self.inputs_of(op, scope)? else {
             for name in op.output("") {
                 scope.insert(name.clone(), Bound::Failed);
@@ -221,12 +240,54 @@ impl<'m> Walk<'m> {
         }
         let rule = families::rule(kind).ok_or_else(|| unsupported(&op.kind))?;
         self.graph.begin(&op.name);
+        let inputs = match inputs.is_empty() && block == 0 && families::has_open_dims(kind) {
+            true => self.unknown_dims(op, scope)?.into_iter().map(Some).collect(),
+            false => inputs,
+        };
         let outcome = apply(&mut self.graph, op, inputs, rule);
         let bound = outcome.and_then(|results| self.bind(block, op, &results, scope));
         if bound.is_err() {
             self.graph.take_back();
         }
         bound
+    }
+
+    /// Returns each unknown dim of a fill as a list of one number: the equal dim of a value that is computed before it.
+    fn unknown_dims(&mut self, op: &Op, scope: &Scope) -> Outcome<Vec<Value>> {
+        let (shape, Some(name)) = (Attributes::new(op).ints("shape")?, op.output("").first())
+        else {
+            return Ok(Vec::new());
+        };
+        let unknown: Vec<usize> =
+            (0..shape.len()).filter(|axis| shape.get(*axis) == Some(&0)).collect();
+        let Some(main) = self.program.blocks.first().filter(|_| !unknown.is_empty()) else {
+            return Ok(Vec::new());
+        };
+        let rank_of = |name: &str| match scope.get(name) {
+            Some(Bound::Value(value)) => value.rank().ok(),
+            _ => None,
+        };
+        let equal = self.equal.get_or_init(|| EqualDims::of(main, rank_of));
+        let mut dims = Vec::new();
+        for axis in unknown {
+            let places = equal.equal_to(name, axis);
+            let values = places.iter().filter_map(|(name, axis)| match scope.get(*name) {
+                Some(Bound::Value(value)) => Some((value, value.shape().ok()?.get(*axis)?, *axis)),
+                _ => None,
+            });
+            let values: Vec<_> = values.collect();
+            let is_known = |(_, dim, _): &&(&Value, &Dim, usize)| matches!(dim, Dim::Known(_));
+            let Some((value, _, axis)) = values.iter().find(is_known).or(values.first()) else {
+                let what = format!(
+                    "dim {axis} of `shape` is 0, which means unknown, and no operator determines it"
+                );
+                return Err(Finding::new(Code::UnknownDims, what).about_attribute("shape"));
+            };
+            let axis =
+                i64::try_from(*axis).map_err(|_| Finding::internal("the rank is too large"))?;
+            dims.push(self.graph.dim(value, axis)?);
+        }
+        Ok(dims)
     }
 
     /// Returns the inputs of an operator, of which labels may have no value; `None` if one could not be computed.
@@ -337,7 +398,12 @@ fn declared(var: &Var) -> Option<ValueInfo> {
     let tensor = var.value.tensor_type()?;
     let shape = tensor.shape.clone()?;
     let is_known = |dim: &Dim| matches!(dim, Dim::Known(_));
-    shape.iter().all(is_known).then(|| ValueInfo::tensor(tensor.dtype, Some(shape)))
+    let dtype = match tensor.dtype {
+        // MXNet's default.
+        DType::Unspecified => DType::Float32,
+        known => known,
+    };
+    shape.iter().all(is_known).then(|| ValueInfo::tensor(dtype, Some(shape)))
 }
 
 fn place(block: usize, number: usize, op: &Op) -> String {

@@ -170,7 +170,7 @@ impl<'a> Reader<'a> {
         let attributes = self.attributes(&node)?;
         Ok(Var {
             name: node.name,
-            value: declared(&attributes, self.numpy_shapes).unwrap_or_default().into(),
+            value: declared(&attributes, self.numpy_shapes).into(),
             attributes,
             ..Var::default()
         })
@@ -341,7 +341,7 @@ impl Values {
 }
 
 /// Returns the type that a variable declares.
-fn declared(attributes: &[Attribute], numpy_shapes: bool) -> Option<TensorType> {
+fn declared(attributes: &[Attribute], numpy_shapes: bool) -> TensorType {
     let text = |name: &str| {
         let attribute = attributes.iter().find(|attribute| attribute.name == name)?;
         match &attribute.value {
@@ -349,7 +349,15 @@ fn declared(attributes: &[Attribute], numpy_shapes: bool) -> Option<TensorType> 
             _ => None,
         }
     };
-    let shape = text("__shape__")?.trim();
+    // What is not declared follows from the operators that read the variable.
+    let flag = text("__dtype__").and_then(|flag| flag.trim().parse().ok());
+    let dtype = flag.and_then(dtype_of).unwrap_or(DType::Unspecified);
+    let dims = text("__shape__").and_then(|shape| dims_of(shape.trim(), numpy_shapes));
+    TensorType::new(dtype, dims)
+}
+
+/// Returns the dims in the text of a shape; `None` if it is unknown.
+fn dims_of(shape: &str, numpy_shapes: bool) -> Option<Vec<Dim>> {
     let inner = shape.strip_prefix(['(', '['])?.strip_suffix([')', ']'])?;
     let unknown = |dim: i64| dim < 0 || (dim == 0 && !numpy_shapes);
     let mut dims = Vec::new();
@@ -359,11 +367,5 @@ fn declared(attributes: &[Attribute], numpy_shapes: bool) -> Option<TensorType> 
         dims.push(known.map_or(Dim::Unknown, Dim::Known));
     }
     // Without NumPy shapes, an empty shape is unknown.
-    if dims.is_empty() && !numpy_shapes {
-        return None;
-    }
-    // Without a declaration, the default that MXNet infers.
-    let flag = text("__dtype__").and_then(|flag| flag.parse().ok());
-    let dtype = flag.and_then(dtype_of).unwrap_or(DType::Float32);
-    Some(TensorType::new(dtype, Some(dims)))
+    (!dims.is_empty() || numpy_shapes).then_some(dims)
 }

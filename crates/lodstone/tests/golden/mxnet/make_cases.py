@@ -1,8 +1,10 @@
 """Writes one-operator programs with random inputs, and what MXNet 1.9.1 returns, to the current directory.
 
 NAME-symbol.json, NAME-0000.params, and NAME-io.npz with inputs (in:NAME) and outputs (out:INDEX:NAME).
-The committed files are a selection with at least one case of each family of rules; q_mkldnn is a small network that
-MXNet's quantization for oneDNN rewrote. MXNET_SUBGRAPH_BACKEND must be NONE.
+The committed files are a selection with at least one case of each family of rules (those of many operators, whose dims MXNet
+infers, are in `mxnet_inferred`); q_mkldnn is a small network that
+MXNet's quantization for oneDNN rewrote. MXNET_SUBGRAPH_BACKEND must be NONE;
+MXNET_MKLDNN_ENABLED=0 helps where oneDNN rejects the shapes of cells.
 """
 
 import mxnet as mx, numpy as np, os, warnings
@@ -1277,4 +1279,69 @@ for layers, both in ((1, False), (2, False), (1, True), (2, True)):
     node["inputs"] += [[node["inputs"][0][0], output, 0] for output in (1, 2)]
     y = S.load_json(json.dumps(graph))
     imperative("quantized_rnn", y, ins, outs)
+
+# Fills whose dims of 0 are unknown: the first states of unrolled cells have the batch of the data.
+from mxnet.gluon import rnn
+
+for cell in (
+    rnn.RNNCell(5, prefix="r_"),
+    rnn.LSTMCell(5, prefix="l_"),
+    rnn.GRUCell(5, prefix="g_"),
+    rnn.ResidualCell(rnn.GRUCell(3, prefix="e_")),
+    rnn.BidirectionalCell(rnn.LSTMCell(4, prefix="bl_"), rnn.GRUCell(4, prefix="br_")),
+):
+    outputs, states = cell.unroll(3, d, layout="NTC", merge_outputs=True)
+    C("cell", [outputs] + states, {"data": R(2, 3, 3)})
+conv = mx.gluon.contrib.rnn.Conv2DLSTMCell((2, 5, 6), 3, (3, 3), (3, 3), i2h_pad=(1, 1), prefix="c_")
+C("cell_conv", conv.unroll(2, d, layout="NTC", merge_outputs=True)[0], {"data": R(2, 2, 2, 5, 6)})
+state = S.zeros(shape=(2, 0, 4))
+C("rnn_open_state", S.RNN(d, v("p"), state, state_size=4, num_layers=2, mode="gru", name="y"), {"data": R(5, 3, 2)},
+  {"p": R(12 * (2 + 4) + 24 + 12 * 8 + 24) * 0.3})
+C("open_fill", [
+    S.elemwise_add(S.full((0, 4), 2.5), d),
+    S.elemwise_mul(S.ones((0, 0)), d),
+    S.concat(S.zeros((0, 2)), d, dim=1),
+    S.elemwise_add(S.transpose(S.ones((4, 0)), axes=(1, 0)), d),
+    S.elemwise_sub(d, S.reshape(S.full((0, 2, 2), 0.5), shape=(0, -1))),
+], {"data": R(3, 4)})
+
+# Element types that variables declare, or that follow from parameters.
+half = lambda *shape: R(*shape).astype("float16")
+h = v("data", dtype="float16")
+C("half", S.broadcast_add(S.broadcast_mul(h, v("w")), v("b", dtype="float16")), {"data": half(2, 3)}, {"w": half(1, 3), "b": half(2, 1)})
+C("half_by_use", S.broadcast_div(S.relu(d), v("w")), {"data": half(3, 4)}, {"w": half(1, 4)})
+whole = np.array([[-7, -3, -2, -1], [0, 1, 2, 7]], "int32")
+i = v("data", dtype="int32")
+C("whole", [i / 2, 7 / (i + 9), i % 3, 7 % (i + 9), i * 2, i - 1, 3 - i, S.broadcast_div(i, v("y", dtype="int32"))],
+  {"data": whole, "y": np.array([[2, -2, 3, -3]], "int32")})
+
+# Windows in the padding, and behind the image.
+windows = [
+    dict(kernel=(2, 2), stride=(2, 2), pad=(2, 2), pooling_convention="full"),
+    dict(kernel=(2, 2), stride=(2, 2), pad=(1, 1), pooling_convention="full"),
+    dict(kernel=(2, 3), stride=(3, 2), pad=(0, 1), pooling_convention="full"),
+    dict(kernel=(1, 2), stride=(3, 4), pad=(0, 0), pooling_convention="full"),
+    dict(kernel=(3, 3), stride=(2, 2), pad=(0, 0), pooling_convention="full"),
+    dict(kernel=(3, 2), stride=(2, 1), pad=(1, 1), pooling_convention="valid"),
+    dict(kernel=(1, 1), stride=(2, 1), pad=(2, 1), pooling_convention="valid"),
+    dict(kernel=(2, 1), stride=(1, 2), pad=(4, 0), pooling_convention="valid"),
+]
+for size in ((5, 7), (6, 4)):
+    outs = []
+    for window in windows:
+        for kind in ("max", "avg", "sum", "lp"):
+            for counted in (True, False) if kind == "avg" else (True,):
+                more = {"p_value": 2} if kind == "lp" else {}
+                options = dict(window, pool_type=kind, count_include_pad=counted, **more)
+                try:
+                    # oneDNN rejects some windows that MXNet's own pools take.
+                    mx.nd.Pooling(mx.nd.array(R(1, 2, *size)), **options).wait_to_read()
+                except mx.MXNetError:
+                    continue
+                outs.append(S.Pooling(d, **options))
+            if kind != "lp":
+                outs.append(S.Pooling_v1(d, **dict(window, pool_type=kind)))
+    C("windows", outs, {"data": R(1, 2, *size)})
+C("pad_reflect", S.Pad(S.Convolution(d, kernel=(3, 3), num_filter=2, name="c"), mode="reflect", pad_width=(0, 0, 0, 0, 1, 2, 2, 0)),
+  {"data": R(1, 2, 6, 7)})
 print(n[0])

@@ -1,25 +1,29 @@
 //! Constants, and tensors made of the shape of another one.
 
 use lodstone_model::DType;
+use lodstone_schema::Finding;
 
 use crate::mxnet::attributes::wrong;
 use crate::mxnet::node::{MAX_ELEMENTS, Node, Outcome, Rule, axis_of, product, rank};
-use crate::onnx::{Value, int};
+use crate::onnx::{Value, int, tensor};
 
 pub(super) const RULES: &[(&str, Rule)] = &[
     ("_arange", Rule::One(arange)),
     ("_contrib_arange_like", Rule::One(arange_like)),
     ("_eye", Rule::One(eye)),
-    ("_full", Rule::One(|node| filled(node, None))),
+    ("_full", Rule::One(|node| filled_by(node, None))),
     ("_linspace", Rule::One(linspace)),
-    ("_ones", Rule::One(|node| filled(node, Some(1.0)))),
-    ("_zeros", Rule::One(|node| filled(node, Some(0.0)))),
-    ("_zeros_without_dtype", Rule::One(|node| filled(node, Some(0.0)))),
+    ("_ones", Rule::One(|node| filled_by(node, Some(1.0)))),
+    ("_zeros", Rule::One(|node| filled_by(node, Some(0.0)))),
+    ("_zeros_without_dtype", Rule::One(|node| filled_by(node, Some(0.0)))),
     ("ones_like", Rule::One(|node| filled_like(node, 1.0))),
     ("shape_array", Rule::One(shape_array)),
     ("size_array", Rule::One(size_array)),
     ("zeros_like", Rule::One(|node| filled_like(node, 0.0))),
 ];
+
+/// Fills whose dims of 0 are unknown: MXNet infers them.
+pub(super) const FILLS: &[&str] = &["_full", "_ones", "_zeros", "_zeros_without_dtype"];
 
 /// The most values of a range that are computed one by one.
 const MAX_RANGE: f64 = (1 << 24) as f64;
@@ -30,6 +34,30 @@ fn dtype(node: &Node<'_>) -> Outcome<DType> {
         Some("-1") => Ok(DType::Float32),
         _ => Ok(node.attributes.dtype("dtype")?.unwrap_or(DType::Float32)),
     }
+}
+
+/// Returns a constant of some dims. Dims that the program leaves open are inputs.
+fn filled_by(node: &mut Node<'_>, number: Option<f64>) -> Outcome {
+    if node.count() == 0 {
+        return filled(node, number);
+    }
+    let (shape, mut open) = (node.attributes.required_ints("shape")?, node.all()?.into_iter());
+    let dtype = dtype(node)?;
+    let number = match number {
+        Some(number) => number,
+        None => node.attributes.float("value", None)?,
+    };
+    let mut dims = Vec::new();
+    for dim in shape {
+        dims.push(match dim {
+            0 => open.next().ok_or_else(|| Finding::internal("a dim is missing"))?,
+            1.. => node.longs(&[dim]),
+            _ => return Err(wrong("shape", "known dims", &dim.to_string())),
+        });
+    }
+    let dims = node.concat(&dims.iter().collect::<Vec<_>>(), 0)?;
+    let value = tensor("value", node.one_number(dtype, number)?);
+    node.call("ConstantOfShape", &[&dims], [value])
 }
 
 pub(super) fn filled(node: &mut Node<'_>, number: Option<f64>) -> Outcome {

@@ -71,6 +71,11 @@ pub(super) fn rule(kind: &str) -> Option<Rule> {
     RULES.get(kind).copied()
 }
 
+/// Whether an operator fills a tensor whose dims of 0 are inferred.
+pub(super) fn has_open_dims(kind: &str) -> bool {
+    make::FILLS.contains(&kind)
+}
+
 /// Returns the names of all operators with a rule.
 pub(super) fn kinds() -> impl Iterator<Item = &'static str> {
     RULES.keys().copied()

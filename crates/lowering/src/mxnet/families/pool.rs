@@ -1,19 +1,24 @@
 //! Pooling.
 //!
 //! A mean divides by the number of elements of its window, padding included, but not by those beyond the padding, where
-//! the last window of the convention `full` may reach.
+//! the last window of the convention `full` may reach. A window without elements of the image has the mean 0 and the
+//! lowest number as its maximum.
+//!
+//! ONNX's pools have neither padding as large as a window nor windows behind the image, so that images are padded before
+//! where windows may reach that far.
 
 use lodstone_model::{Attribute, DType, Tensor};
 use lodstone_store::Blob;
 
 use crate::mxnet::attributes::wrong;
 use crate::mxnet::node::{MAX_PARTS, Node, Outcome, Rule, rank};
-use crate::onnx::{Value, int, ints, text};
+use crate::onnx::{Value, int, ints, tensor, text};
 
 pub(super) const RULES: &[(&str, Rule)] =
     &[("Pooling", Rule::One(pooling)), ("Pooling_v1", Rule::One(pooling_v1))];
 
 /// The windows of a pool.
+#[derive(Clone)]
 struct Windows {
     kernel: Vec<i64>,
     strides: Vec<i64>,
@@ -67,15 +72,50 @@ impl Windows {
         Ok(counts)
     }
 
-    /// Returns the padding at the ends with which all windows fit.
-    fn ends(&self) -> Option<Vec<i64>> {
-        let counts = self.counts.as_ref()?.iter();
-        let windows = counts.zip(&self.kernel).zip(self.strides.iter().zip(&self.pads));
-        let ends = windows.map(|(((count, dim), kernel), (stride, pad))| {
-            let reach = count.saturating_sub(1).saturating_mul(*stride).saturating_add(*kernel);
-            reach.saturating_sub(dim.saturating_add(*pad)).max(*pad)
-        });
-        Some(ends.collect())
+    /// Returns the padding at the ends with which all windows fit, and no more: of known dims, or of any.
+    fn ends(&self) -> Vec<i64> {
+        let sizes = self.kernel.iter().zip(self.strides.iter().zip(&self.pads));
+        match &self.counts {
+            Some(counts) => {
+                let ends =
+                    counts.iter().zip(sizes).map(|((count, dim), (kernel, (stride, pad)))| {
+                        let begin = count.saturating_sub(1).saturating_mul(*stride);
+                        let reach = begin.saturating_add(*kernel);
+                        reach.saturating_sub(dim.saturating_add(*pad)).max(*pad)
+                    });
+                ends.collect()
+            }
+            None => {
+                let ends = sizes.map(|(kernel, (stride, pad))| match self.convention {
+                    "full" => pad.saturating_add(stride - 1),
+                    "same" => pad.saturating_add(kernel - 1),
+                    _ => *pad,
+                });
+                ends.collect()
+            }
+        }
+    }
+
+    /// Returns the padding at both ends, and whether the runtime rounds the number of windows up: where dims are unknown
+    /// and no window begins behind the image, whatever they are.
+    fn padding(&self) -> (Vec<i64>, bool) {
+        let reach =
+            self.strides.iter().zip(&self.pads).map(|(stride, pad)| stride.saturating_add(*pad));
+        let are_inside = reach.zip(&self.kernel).all(|(reach, kernel)| reach <= *kernel);
+        match self.counts.is_none() && self.convention == "full" && are_inside {
+            true => ([self.pads.clone(), self.pads.clone()].concat(), true),
+            false => (self.whole_padding(), false),
+        }
+    }
+
+    /// Returns the padding at both ends with which all windows are whole.
+    fn whole_padding(&self) -> Vec<i64> {
+        [self.pads.clone(), self.ends()].concat()
+    }
+
+    /// Whether ONNX's pools have this padding: less than a window, so that each window has elements of the image.
+    fn has_native(&self, pads: &[i64]) -> bool {
+        pads.iter().zip(self.kernel.iter().cycle()).all(|(pad, kernel)| pad < kernel)
     }
 
     fn attributes(&self, pads: &[i64], is_ceil: bool) -> Vec<Attribute> {
@@ -126,8 +166,7 @@ pub(super) fn pooling(node: &mut Node<'_>) -> Outcome {
         let windows = Windows::of(node, &x, &["valid", "full", "same"])?;
         match kind {
             "max" => maxima(node, &x, &windows)?,
-            "avg" if !counts_padding => own_means(node, &x, &windows)?,
-            "avg" => means(node, &x, &windows)?,
+            "avg" => means(node, &x, &windows, counts_padding)?,
             "sum" => {
                 let y = padded_means(node, &x, &windows)?;
                 #[expect(clippy::cast_precision_loss, reason = "windows are small")]
@@ -144,16 +183,6 @@ pub(super) fn pooling(node: &mut Node<'_>) -> Outcome {
 #[expect(clippy::cast_precision_loss, reason = "windows are small")]
 fn share(whole: i64, part: i64) -> f32 {
     if part == 0 { 0.0 } else { whole as f32 / part as f32 }
-}
-
-/// Returns the padding of a pool that does not count it, and whether the runtime adds the last window.
-fn native_pads(windows: &Windows) -> (Vec<i64>, bool) {
-    match windows.ends() {
-        Some(ends) => ([windows.pads.clone(), ends].concat(), false),
-        None => {
-            ([windows.pads.clone(), windows.pads.clone()].concat(), windows.convention == "full")
-        }
-    }
 }
 
 fn exponent(p: Option<i64>) -> Outcome<i64> {
@@ -178,18 +207,30 @@ fn global(node: &mut Node<'_>, x: &Value, kind: &str, p: Option<i64>) -> Outcome
 
 /// The maximum of each window. Padding is lower than any number.
 fn maxima(node: &mut Node<'_>, x: &Value, windows: &Windows) -> Outcome {
-    let (pads, is_ceil) = native_pads(windows);
-    let kernels = windows.kernel.iter().chain(&windows.kernel);
-    // Runtimes reject padding that is as large as a window.
-    if pads.iter().zip(kernels).all(|(pad, kernel)| pad < kernel) {
+    let (pads, is_ceil) = windows.padding();
+    if windows.has_native(&pads) {
         let [y] = node.emit_all("MaxPool", &[Some(x)], windows.attributes(&pads, is_ceil))?;
         return Ok(y);
     }
-    let lowest = if x.dtype() == DType::Float16 { -65504.0 } else { f64::from(f32::MIN) };
-    let x = padded(node, x, &pads, lowest)?;
-    let none = vec![0; pads.len()];
-    let [y] = node.emit_all("MaxPool", &[Some(&x)], windows.attributes(&none, is_ceil))?;
+    let x = padded(node, x, &pads, lowest(x.dtype()))?;
+    whole_maxima(node, &x, windows)
+}
+
+/// The maximum of each window of data that are already padded.
+fn whole_maxima(node: &mut Node<'_>, x: &Value, windows: &Windows) -> Outcome {
+    let none = vec![0; windows.kernel.len() * 2];
+    let [y] = node.emit_all("MaxPool", &[Some(x)], windows.attributes(&none, false))?;
     Ok(y)
+}
+
+/// Returns the lowest finite number of a type.
+fn lowest(dtype: DType) -> f64 {
+    match dtype {
+        DType::Float16 => -65504.0,
+        DType::BFloat16 => half::bf16::MIN.into(),
+        DType::Float64 => f64::MIN,
+        _ => f64::from(f32::MIN),
+    }
 }
 
 /// Pads the spatial dims.
@@ -203,36 +244,63 @@ fn padded(node: &mut Node<'_>, x: &Value, pads: &[i64], number: f64) -> Outcome 
     node.call("Pad", &[x, &pads, &number], [text("mode", "constant")])
 }
 
-/// The mean of each window without its padding.
-fn own_means(node: &mut Node<'_>, x: &Value, windows: &Windows) -> Outcome {
-    match windows.factors(false)? {
-        Some(factors) if factors.iter().flatten().any(|factor| *factor == 0.0) => {
-            scaled_means(node, x, windows, &factors)
+/// The mean of each window, with or without its padding.
+fn means(node: &mut Node<'_>, x: &Value, windows: &Windows, counts_padding: bool) -> Outcome {
+    let (pads, is_ceil) = windows.padding();
+    let has_native = windows.has_native(&pads);
+    let factors = windows.factors(counts_padding)?;
+    // Of known dims, a mean over whole windows is corrected by factors, unless the runtime divides by the same numbers.
+    let is_uncorrected = match (&factors, counts_padding) {
+        (None, true) => true,
+        (Some(_), true) => false,
+        (_, false) => has_native,
+    };
+    match (&windows.counts, factors) {
+        (Some(_), Some(factors)) if !is_uncorrected => scaled_means(node, x, windows, &factors),
+        (None, _)
+            if !(has_native && (is_ceil || !counts_padding || windows.convention == "valid")) =>
+        {
+            counted_means(node, x, windows, counts_padding)
         }
+        _ if !has_native => padded_means(node, x, windows),
         _ => {
-            let (pads, is_ceil) = native_pads(windows);
-            let attributes = windows.attributes(&pads, is_ceil);
+            let mut attributes = windows.attributes(&pads, is_ceil);
+            if counts_padding {
+                attributes.push(int("count_include_pad", 1));
+            }
             let [y] = node.emit_all("AveragePool", &[Some(x)], attributes)?;
             Ok(y)
         }
     }
 }
 
-/// The mean of each window, where padding counts.
-fn means(node: &mut Node<'_>, x: &Value, windows: &Windows) -> Outcome {
-    let factors = windows.factors(true)?;
-    if windows.counts.is_none() || factors.is_none() {
+/// The mean of each whole window, divided by the share of it that counts, for dims that are unknown.
+fn counted_means(
+    node: &mut Node<'_>,
+    x: &Value,
+    windows: &Windows,
+    counts_padding: bool,
+) -> Outcome {
+    let shape = node.call("Shape", &[x], [int("start", 2)])?;
+    let single = node.longs(&[1, 1]);
+    let shape = node.concat(&[&single, &shape], 0)?;
+    let one = tensor("value", node.one_number(x.dtype(), 1.0)?);
+    let mut ones = node.call("ConstantOfShape", &[&shape], [one])?;
+    let mut beyond = windows.whole_padding();
+    if counts_padding {
         let pads = [windows.pads.clone(), windows.pads.clone()].concat();
-        let is_ceil = windows.convention == "full";
-        let ends = windows.ends();
-        // Without partial windows, no window ends beyond the padding.
-        let is_ceil = is_ceil && ends.is_none_or(|ends| ends != windows.pads);
-        let mut attributes = windows.attributes(&pads, is_ceil);
-        attributes.push(int("count_include_pad", 1));
-        let [y] = node.emit_all("AveragePool", &[Some(x)], attributes)?;
-        return Ok(y);
+        ones = padded(node, &ones, &pads, 1.0)?;
+        beyond.iter_mut().zip(&pads).for_each(|(all, pad)| *all -= pad);
     }
-    scaled_means(node, x, windows, &factors.unwrap_or_default())
+    let ones = padded(node, &ones, &beyond, 0.0)?;
+    let shares = whole_means(node, &ones, windows)?;
+    // Empty windows have the mean 0; others have at least one element.
+    #[expect(clippy::cast_precision_loss, reason = "windows are small")]
+    let size = windows.kernel.iter().map(|it| *it as f64).product::<f64>();
+    let least = node.number(x.dtype(), 0.5 / size)?;
+    let shares = node.call("Max", &[&shares, &least], [])?;
+    let y = padded_means(node, x, windows)?;
+    node.div(&y, &shares)
 }
 
 /// The mean of each whole window, multiplied by factors along each dim.
@@ -259,21 +327,58 @@ fn scaled_means(
 
 /// The mean of each whole window, where everything beyond the data is 0.
 fn padded_means(node: &mut Node<'_>, x: &Value, windows: &Windows) -> Outcome {
-    let (pads, is_ceil) = native_pads(windows);
+    let pads = windows.whole_padding();
     let x = padded(node, x, &pads, 0.0)?;
-    let none = vec![0; pads.len()];
-    let mut attributes = windows.attributes(&none, is_ceil);
-    attributes.push(int("count_include_pad", 1));
-    let [y] = node.emit_all("AveragePool", &[Some(&x)], attributes)?;
-    Ok(y)
+    whole_means(node, &x, windows)
+}
+
+/// The mean of each window of data that are already padded.
+fn whole_means(node: &mut Node<'_>, x: &Value, windows: &Windows) -> Outcome {
+    let means = |node: &mut Node<'_>, x: &Value, windows: &Windows| {
+        let none = vec![0; windows.kernel.len() * 2];
+        let mut attributes = windows.attributes(&none, false);
+        attributes.push(int("count_include_pad", 1));
+        let [y] = node.emit_all("AveragePool", &[Some(x)], attributes)?;
+        Ok(y)
+    };
+    match windows.has_native(&windows.whole_padding()) {
+        true => means(node, x, windows),
+        false => apart(node, x, windows, means),
+    }
+}
+
+/// Applies a pool to padded data in a form in which ONNX Runtime does not make the padding part of the pool: it rejects
+/// padding as large as a window then, and pads with another number.
+fn apart(
+    node: &mut Node<'_>,
+    x: &Value,
+    windows: &Windows,
+    pool: impl Fn(&mut Node<'_>, &Value, &Windows) -> Outcome,
+) -> Outcome {
+    if windows.kernel.len() < 3 {
+        let single = |sizes: &[i64]| [&[1], sizes].concat();
+        let (kernel, strides) = (single(&windows.kernel), single(&windows.strides));
+        let windows = Windows { kernel, strides, ..windows.clone() };
+        let images = node.unsqueeze(x, &[2])?;
+        let y = pool(node, &images, &windows)?;
+        let axes = node.longs(&[2]);
+        return node.call("Squeeze", &[&y, &axes], []);
+    }
+    let kept = vec![0; windows.kernel.len()];
+    let shape = node.longs(&[&[-1, 1], kept.as_slice()].concat());
+    let images = node.call("Reshape", &[x, &shape], [])?;
+    let y = pool(node, &images, windows)?;
+    let (outer, kept) = (node.call("Shape", &[x], [int("end", 2)])?, node.longs(&kept));
+    let shape = node.concat(&[&outer, &kept], 0)?;
+    node.call("Reshape", &[&y, &shape], [])
 }
 
 fn norms(node: &mut Node<'_>, x: &Value, windows: &Windows, p: Option<i64>) -> Outcome {
     let p = exponent(p)?;
-    let (pads, is_ceil) = native_pads(windows);
+    let pads = windows.whole_padding();
     let x = padded(node, x, &pads, 0.0)?;
     let none = vec![0; pads.len()];
-    let mut attributes = windows.attributes(&none, is_ceil);
+    let mut attributes = windows.attributes(&none, false);
     attributes.push(int("p", p));
     let [y] = node.emit_all("LpPool", &[Some(&x)], attributes)?;
     Ok(y)
@@ -291,12 +396,13 @@ fn pooling_v1(node: &mut Node<'_>) -> Outcome {
     if kind == "max" {
         let pads = [windows.pads.clone(), windows.pads.clone()].concat();
         let x = padded(node, &x, &pads, 0.0)?;
-        let windows = Windows { pads: vec![0; windows.pads.len()], ..windows };
-        let windows = match x.known_dims().as_deref().and_then(|dims| dims.get(2..)) {
-            Some(dims) => Windows { counts: Some(windows.counted(dims)?), ..windows },
-            None => windows,
+        // The last windows of the convention `full` reach further; one that begins there has no maximum.
+        let beyond = windows.whole_padding().into_iter().zip(&pads).map(|(all, pad)| all - pad);
+        let x = padded(node, &x, &beyond.collect::<Vec<_>>(), f64::NEG_INFINITY)?;
+        return match pads.iter().all(|pad| *pad == 0) {
+            true => whole_maxima(node, &x, &windows),
+            false => apart(node, &x, &windows, whole_maxima),
         };
-        return maxima(node, &x, &windows);
     }
     let y = padded_means(node, &x, &windows)?;
     #[expect(clippy::cast_precision_loss, reason = "windows are small")]
