@@ -37,13 +37,30 @@ impl Operator<'_> {
     }
 }
 
-/// Distinct elements, sorted, or in the order of their first occurrences.
+/// Distinct elements, sorted, or in the order of their first occurrences. Slices along an axis are compared by their
+/// elements in the order in which they are after the axis is exchanged with the first one.
 fn unique(op: &mut Operator<'_>) -> Outcome {
     let x = op.input("X")?;
-    let axis = op.only_axis(&x)?.map(|axis| int("axis", axis));
+    let axis = op.only_axis(&x)?;
     let sorted = int("sorted", i64::from(op.flag("is_sorted")?));
-    let attributes = [Some(sorted), axis].into_iter().flatten();
+    // ONNX moves the axis to the front, which is the same for the first two axes.
+    let exchanged = match axis {
+        Some(axis @ 2..) => {
+            let rank = i64::try_from(x.rank()?).unwrap_or(i64::MAX);
+            let order = (0..rank).map(|it| match it {
+                0 => axis,
+                _ if it == axis => 0,
+                other => other,
+            });
+            Some(order.collect::<Vec<i64>>())
+        }
+        _ => None,
+    };
+    let along = if exchanged.is_some() { Some(0) } else { axis };
+    let x = exchanged.as_ref().map_or(Ok(x.clone()), |order| op.transpose(&x, order))?;
+    let attributes = [Some(sorted), along.map(|axis| int("axis", axis))].into_iter().flatten();
     let [y, first, inverse, counts] = op.emit_all("Unique", &[Some(&x)], attributes)?;
+    let y = exchanged.map_or(Ok(y.clone()), |order| op.transpose(&y, &order))?;
     op.put("Out", &y)?;
     op.put_numbers("Index", &inverse)?;
     let counted = if op.kind() == "unique" { "Counts" } else { "Count" };

@@ -104,8 +104,7 @@ fn distribute(op: &mut Operator<'_>) -> Outcome {
     // A region belongs to a level if it is at least as large as that level's least.
     let mut reaches = Vec::new();
     for at in least + 1..=most {
-        let exponent = i32::try_from(at - level).unwrap_or(0);
-        let bound = op.number(dtype, 2.0_f64.powi(exponent))?;
+        let bound = op.number(dtype, least_size(dtype, at, level))?;
         reaches.push(op.call("GreaterOrEqual", &[&size, &bound], [])?);
     }
     let (mut parts, mut places, mut numbers, mut offsets) = (vec![], vec![], vec![], vec![]);
@@ -138,6 +137,39 @@ fn distribute(op: &mut Operator<'_>) -> Outcome {
     let restored = op.cast(&restored, DType::Int32)?;
     let restored = op.unsqueeze(&restored, &[1])?;
     op.put("RestoreIndex", &restored)
+}
+
+/// Returns the least size of a level, relative to that of the level of reference: for smaller ones, PaddlePaddle's
+/// `floor(log2(size + 1e-6) + reference)`, in the element type of the regions, is less than the level.
+fn least_size(dtype: DType, level: i64, reference: i64) -> f64 {
+    let is_double = dtype == DType::Float64;
+    // Positive numbers are ordered by their bits.
+    #[expect(clippy::cast_possible_truncation, reason = "the kernels compute with floats")]
+    let number = |bits: u64| match is_double {
+        true => f64::from_bits(bits),
+        false => f32::from_bits(bits as u32).into(),
+    };
+    #[expect(clippy::cast_possible_truncation, reason = "the kernels compute with floats")]
+    #[expect(clippy::cast_precision_loss, reason = "levels are small")]
+    let reaches = |size: f64| match is_double {
+        true => (size + 1e-6).log2() + reference as f64 >= level as f64,
+        false => {
+            let logarithm = f64::from(size as f32 + 1e-6_f32).log2() as f32;
+            logarithm + reference as f32 >= level as f32
+        }
+    };
+    // The least size is in (below, above].
+    let most = if is_double { f64::MAX.to_bits() } else { f32::MAX.to_bits().into() };
+    let (mut below, mut above) = (0_u64, most);
+    while above - below > 1 {
+        let middle = below + (above - below) / 2;
+        if reaches(number(middle)) {
+            above = middle;
+        } else {
+            below = middle;
+        }
+    }
+    number(above)
 }
 
 /// The regions of all levels with the highest scores, grouped by image.
