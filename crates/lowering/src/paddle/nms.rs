@@ -4,6 +4,7 @@
 //! boxes less than a pixel apart overlap.
 
 use lodstone_model::DType;
+use lodstone_schema::Finding;
 
 use super::boxes::shared_area;
 use super::operator::{Operator, Outcome, Rule};
@@ -26,8 +27,20 @@ struct Candidates {
     boxes: Value,
     /// `[batch, classes, boxes]`; that of the background is infinitely low.
     scores: Value,
-    /// Whether the batch is the classes of a single image: each class has boxes of its own.
-    is_by_class: bool,
+    batch: Batch,
+}
+
+/// What the batch is.
+enum Batch {
+    /// The images.
+    Images,
+    /// The classes of a single image, each of which has boxes of its own.
+    Classes,
+    /// The images of each class. All have the same boxes; scores of those of other images are infinitely low.
+    ClassesOfImages {
+        /// The number of images.
+        images: Value,
+    },
 }
 
 impl Candidates {
@@ -35,15 +48,6 @@ impl Candidates {
         let (boxes, scores) = (op.input("BBoxes")?, op.input("Scores")?);
         let is_by_class = scores.rank()? == 2;
         let (boxes, scores) = if is_by_class {
-            let counts = op.optional("RoisNum")?;
-            let count = counts.map_or(Ok(1), |counts| op.known_dim(&counts, 0));
-            if count != Ok(1)
-                || op.offsets("Scores").is_some_and(|offsets| op.known_dim(&offsets, 0) != Ok(2))
-            {
-                return Err(
-                    "boxes of several images with boxes for each class are not supported".into()
-                );
-            }
             let scores = op.transpose(&scores, &[1, 0])?;
             (op.transpose(&boxes, &[1, 0, 2])?, op.unsqueeze(&scores, &[1])?)
         } else {
@@ -67,7 +71,54 @@ impl Candidates {
             let lowest = op.number(scores.dtype(), f64::NEG_INFINITY)?;
             op.choose(&is_background, &lowest, &scores)?
         };
-        Ok(Self { boxes, scores, is_by_class })
+        match is_by_class {
+            true => Self::by_class(op, boxes, scores),
+            false => Ok(Self { boxes, scores, batch: Batch::Images }),
+        }
+    }
+
+    /// Divides the boxes of each class among their images, by `RoisNum` or LoD. `boxes` are `[classes, boxes, 4]`, `scores`
+    /// `[classes, 1, boxes]`.
+    fn by_class(op: &mut Operator<'_>, boxes: Value, scores: Value) -> Outcome<Self> {
+        let rows = op.input("BBoxes")?;
+        let (own, images) = match (op.optional("RoisNum")?, op.offsets("BBoxes")) {
+            (Some(counts), _) if op.known_dim(&counts, 0) == Ok(1) => {
+                return Ok(Self { boxes, scores, batch: Batch::Classes });
+            }
+            (None, Some(offsets)) if op.known_dim(&offsets, 0) == Ok(2) => {
+                return Ok(Self { boxes, scores, batch: Batch::Classes });
+            }
+            (Some(counts), _) => (op.images_by_counts(&rows, &counts)?, op.extent(&counts, 0)?),
+            (None, Some(offsets)) => {
+                let own = op.images_by_offsets(&rows, &offsets)?;
+                let (count, one) = (op.extent(&offsets, 0)?, op.long(1));
+                (own, op.sub(&count, &one)?)
+            }
+            (None, None) => {
+                let what = "the images of the boxes must be known by `RoisNum` or LoD";
+                return Err(Finding::from(what).about_slot("BBoxes"));
+            }
+        };
+        let (zero, one) = (op.long(0), op.long(1));
+        let numbers = op.call("Range", &[&zero, &images, &one], [])?;
+        let column = op.unsqueeze(&numbers, &[1])?;
+        // [images, boxes]
+        let is_own = op.call("Equal", &[&column, &own], [])?;
+        let lowest = op.number(scores.dtype(), f64::NEG_INFINITY)?;
+        // [classes, images, boxes]
+        let scores = op.choose(&is_own, &scores, &lowest)?;
+        let (first, last) = (op.dim(&boxes, 0)?, op.dim(&boxes, 1)?);
+        let [middle, four] = [op.reshape(&images, &[1])?, op.longs(&[4])];
+        let dims = op.concat(&[&first, &middle, &last, &four], 0)?;
+        let boxes = op.unsqueeze(&boxes, &[1])?;
+        let boxes = op.call("Expand", &[&boxes, &dims], [])?;
+        let all = op.call("Mul", &[&first, &middle], [])?;
+        let dims = op.concat(&[&all, &last, &four], 0)?;
+        let boxes = op.call("Reshape", &[&boxes, &dims], [int("allowzero", 1)])?;
+        let one = op.longs(&[1]);
+        let dims = op.concat(&[&all, &one, &last], 0)?;
+        let scores = op.call("Reshape", &[&scores, &dims], [int("allowzero", 1)])?;
+        Ok(Self { boxes, scores, batch: Batch::ClassesOfImages { images } })
     }
 }
 
@@ -82,7 +133,7 @@ fn multiclass_nms(op: &mut Operator<'_>) -> Outcome {
     if op.attribute("nms_eta").map_or(Ok(1.0), |_| op.float("nms_eta"))? < 1.0 {
         return Err("ONNX has no suppression with an adaptive threshold (`nms_eta` below 1)".into());
     }
-    let Candidates { boxes, scores, is_by_class } = Candidates::of(op)?;
+    let Candidates { boxes, scores, batch } = Candidates::of(op)?;
     let (first, most) = (op.int("nms_top_k")?, op.int("keep_top_k")?);
     let (least, overlap) = (op.float("score_threshold")?, op.float("nms_threshold")?);
     let all = scores;
@@ -110,16 +161,32 @@ fn multiclass_nms(op: &mut Operator<'_>) -> Outcome {
     let chosen =
         op.call("NonMaxSuppression", &[&wide, &scores, &unlimited, &overlap, &least], [])?;
     let found = op.call("GatherND", &[&all, &chosen], [])?;
-    let kept = kept(op, &chosen, &found, (!is_by_class).then_some(&all), most)?;
+    let images = match &batch {
+        Batch::Images => Some(op.extent(&all, 0)?),
+        Batch::Classes => None,
+        Batch::ClassesOfImages { images } => Some(images.clone()),
+    };
+    let kept = match &images {
+        Some(images) if op.known_dim(&all, 0) != Ok(1) => {
+            let (image, _) = image_and_class(op, &chosen, &batch)?;
+            kept(op, &found, Some((&image, images)), most)?
+        }
+        _ => kept(op, &found, None, most)?,
+    };
     let (chosen, found) = match kept {
         Some(kept) => (op.gather(&chosen, &kept, 0)?, op.gather(&found, &kept, 0)?),
         None => (chosen, found),
     };
+    let is_by_class = !matches!(batch, Batch::Images);
     // With boxes of each class, they are in their own order.
     let (chosen, found) = if is_by_class {
-        let (class, place) = (op.slice(&chosen, 1, 0, 1)?, op.slice(&chosen, 1, 2, 3)?);
+        let (image, class) = image_and_class(op, &chosen, &batch)?;
+        let place = op.slice(&chosen, 1, 2, 3)?;
         let count = op.extent(&boxes, 1)?;
-        let keys = op.mul(&class, &count)?;
+        let classes = op.classes()?;
+        let keys = op.mul(&image, &classes)?;
+        let keys = op.add(&keys, &class)?;
+        let keys = op.mul(&keys, &count)?;
         let keys = op.add(&keys, &place)?;
         let keys = op.reshape(&keys, &[-1])?;
         let [_, order] = op.highest(&keys, None, false)?;
@@ -127,17 +194,17 @@ fn multiclass_nms(op: &mut Operator<'_>) -> Outcome {
     } else {
         (chosen, found)
     };
+    let (image, class) = image_and_class(op, &chosen, &batch)?;
     let mut column = |place: i64| op.slice(&chosen, 1, place, place + 1);
-    let (image, class, place) = (column(0)?, column(1)?, column(2)?);
-    let places = op.concat(&[&image, &place], 1)?;
+    let (of_batch, place) = (column(0)?, column(2)?);
+    let places = op.concat(&[&of_batch, &place], 1)?;
     let found_boxes = op.call("GatherND", &[&boxes, &places], [])?;
-    let class = if is_by_class { image.clone() } else { class };
     let labels = op.cast(&class, boxes.dtype())?;
     let found = op.unsqueeze(&found, &[1])?;
     let rows = op.concat(&[&labels, &found, &found_boxes], 1)?;
     op.put("Out", &rows)?;
     let index = if is_by_class {
-        let count = op.extent(&boxes, 0)?;
+        let count = op.classes()?;
         let first = op.mul(&place, &count)?;
         op.add(&first, &class)?
     } else {
@@ -147,12 +214,7 @@ fn multiclass_nms(op: &mut Operator<'_>) -> Outcome {
     };
     let index = op.cast(&index, DType::Int32)?;
     op.put("Index", &index)?;
-    let (image, count) = if is_by_class {
-        let (zero, one) = (op.long(0), op.long(1));
-        (op.mul(&place, &zero)?, one)
-    } else {
-        (image, op.extent(&all, 0)?)
-    };
+    let count = images.unwrap_or_else(|| op.long(1));
     let image = op.reshape(&image, &[-1])?;
     let counts = op.image_counts(&image, &count, None)?;
     let offsets = op.offsets_of(&counts)?;
@@ -164,41 +226,64 @@ fn multiclass_nms(op: &mut Operator<'_>) -> Outcome {
     op.put("NmsRoisNum", &counts)
 }
 
-/// Returns which of the chosen boxes are the best of their image, in their order; `None` if all of them are kept.
-/// `images` has the images as its first dim; without it, there is only one.
-fn kept(
+impl Operator<'_> {
+    /// Returns the number of classes, each of which has boxes of its own.
+    fn classes(&mut self) -> Outcome<Value> {
+        let scores = self.input("Scores")?;
+        self.extent(&scores, 1)
+    }
+}
+
+/// Returns the images and the classes of chosen boxes, as columns.
+fn image_and_class(
     op: &mut Operator<'_>,
     chosen: &Value,
+    batch: &Batch,
+) -> Outcome<(Value, Value)> {
+    let first = op.slice(chosen, 1, 0, 1)?;
+    Ok(match batch {
+        Batch::Images => (first, op.slice(chosen, 1, 1, 2)?),
+        Batch::Classes => {
+            let zero = op.long(0);
+            (op.mul(&first, &zero)?, first)
+        }
+        Batch::ClassesOfImages { images } => {
+            (op.call("Mod", &[&first, images], [])?, op.div(&first, images)?)
+        }
+    })
+}
+
+/// Returns which of the chosen boxes are the best of their image, in their order; `None` if all of them are kept.
+/// `images` has the image of each box, as a column, and the number of images; without it, there is only one.
+fn kept(
+    op: &mut Operator<'_>,
     scores: &Value,
-    images: Option<&Value>,
+    images: Option<(&Value, &Value)>,
     most: i64,
 ) -> Outcome<Option<Value>> {
     if most < 0 {
         return Ok(None);
     }
-    let single = images.is_none_or(|images| op.known_dim(images, 0) == Ok(1));
-    let best = if single {
-        let [_, best] = op.highest(scores, Some(most), true)?;
-        best
-    } else {
-        let count = match images {
-            Some(images) => op.extent(images, 0)?,
-            None => op.long(1),
-        };
-        let [_, order] = op.highest(scores, None, true)?;
-        let image = op.slice(chosen, 1, 0, 1)?;
-        let image = op.gather(&image, &order, 0)?;
-        // The rank of each box among those of its image, from 1.
-        let (zero, one) = (op.long(0), op.long(1));
-        let numbers = op.call("Range", &[&zero, &count, &one], [])?;
-        let own = op.call("Equal", &[&image, &numbers], [])?;
-        let own = op.cast(&own, DType::Int32)?;
-        let ranks = op.call("CumSum", &[&own, &zero], [])?;
-        let ranks = op.mul(&ranks, &own)?;
-        let ranks = op.reduce("ReduceSum", &ranks, &[1], false)?;
-        let most = op.number(DType::Int32, most as f64)?;
-        let is_kept = op.call("LessOrEqual", &[&ranks, &most], [])?;
-        op.call("Compress", &[&order, &is_kept], [int("axis", 0)])?
+    let best = match images {
+        None => {
+            let [_, best] = op.highest(scores, Some(most), true)?;
+            best
+        }
+        Some((image, count)) => {
+            let [_, order] = op.highest(scores, None, true)?;
+            let image = op.gather(image, &order, 0)?;
+            // The rank of each box among those of its image, from 1.
+            let (zero, one) = (op.long(0), op.long(1));
+            let numbers = op.call("Range", &[&zero, count, &one], [])?;
+            let own = op.call("Equal", &[&image, &numbers], [])?;
+            let own = op.cast(&own, DType::Int32)?;
+            let ranks = op.call("CumSum", &[&own, &zero], [])?;
+            let ranks = op.mul(&ranks, &own)?;
+            let ranks = op.reduce("ReduceSum", &ranks, &[1], false)?;
+            let most = op.number(DType::Int32, most as f64)?;
+            let is_kept = op.call("LessOrEqual", &[&ranks, &most], [])?;
+            op.call("Compress", &[&order, &is_kept], [int("axis", 0)])?
+        }
     };
     let [sorted, _] = op.highest(&best, None, false)?;
     Ok(Some(sorted))
@@ -206,8 +291,8 @@ fn kept(
 
 /// Lowers scores by the overlap with better boxes of the class, and keeps the best of each image, by score.
 fn matrix_nms(op: &mut Operator<'_>) -> Outcome {
-    let Candidates { boxes, scores, is_by_class } = Candidates::of(op)?;
-    if is_by_class {
+    let Candidates { boxes, scores, batch } = Candidates::of(op)?;
+    if !matches!(batch, Batch::Images) {
         return Err("expected scores of rank 3".into());
     }
     let (first, most) = (op.int("nms_top_k")?, op.int("keep_top_k")?);
