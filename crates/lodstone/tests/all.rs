@@ -44,6 +44,7 @@ mod mxnet_golden;
 mod open;
 mod origins;
 mod paddle_models_to_onnx;
+mod paddle_older;
 mod paddle_pir;
 mod paddle_to_onnx;
 mod planned;

@@ -33,6 +33,7 @@ enum Route {
 
 const ALL: &[Route] = &[Route::Run, Route::Paddle, Route::Onnx];
 const ONNX: &[Route] = &[Route::Onnx];
+const PADDLE: &[Route] = &[Route::Paddle];
 
 /// Calls that do not take some routes, with a part of the error.
 const REFUSED: &[(&[Route], &str, &[&str])] = &[
@@ -50,6 +51,18 @@ const REFUSED: &[(&[Route], &str, &[&str])] = &[
             "repeat_interleave tensor",
         ],
     ),
+    (
+        PADDLE,
+        "(`results`)",
+        &[
+            "F.binary_cross_entropy_with_logits weighted",
+            "F.interpolate linear scale to one",
+            "F.interpolate linear to one",
+            "F.interpolate trilinear to one",
+        ],
+    ),
+    (PADDLE, "(`fp16-rounding`)", &["cast bfloat16", "cast float16"]),
+    (PADDLE, "expected a known dim", &["strided_slice backward"]),
     (
         ONNX,
         "expected known dims",

@@ -163,7 +163,9 @@ fn translation(from: Dialect, to: Dialect) -> Option<Translation> {
         }
         Dialect::Paddle if to == Dialect::Onnx => Some(paddle::to_onnx),
         Dialect::Pir if to == Dialect::Onnx => Some(pir::to_onnx),
-        Dialect::Pir if to == Dialect::Paddle => Some(|model, _, _| pir::to_paddle(model)),
+        Dialect::Pir if to == Dialect::Paddle => {
+            Some(|model, _, report| pir::to_paddle(model, report))
+        }
         Dialect::Glow
         | Dialect::Onnx
         | Dialect::Paddle

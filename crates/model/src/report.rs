@@ -30,6 +30,8 @@ pub enum Loss {
     Strings,
     /// Precision, range or fractions of values.
     Rounding,
+    /// Results: operators that the target computes otherwise.
+    Results,
     /// An element type: the bits are stored under another type.
     DType,
     /// Tensor names.
@@ -52,6 +54,7 @@ impl Loss {
         Self::Vocabulary,
         Self::Strings,
         Self::Rounding,
+        Self::Results,
         Self::DType,
         Self::Names,
         Self::Metadata,
@@ -69,6 +72,7 @@ impl Loss {
             Self::Vocabulary => "vocabulary",
             Self::Strings => "strings",
             Self::Rounding => "fp16-rounding",
+            Self::Results => "results",
             Self::DType => "dtype",
             Self::Names => "names",
             Self::Metadata => "metadata",
@@ -87,6 +91,7 @@ impl Loss {
             Self::Vocabulary => "vocabularies",
             Self::Strings => "string tensors",
             Self::Rounding => "precision or range",
+            Self::Results => "results of operators that the target computes otherwise",
             Self::DType => "element types: the bits are stored under another type",
             Self::Names => "tensor names",
             Self::Metadata => "file metadata",

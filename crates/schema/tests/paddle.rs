@@ -5,7 +5,7 @@ use lodstone_model::{
     ValueType, Var,
 };
 use lodstone_schema::paddle::{
-    CALLSTACK, CONVENTIONS, Choice, interface, operator, saved, set_need_check_feed,
+    CALLSTACK, CONVENTIONS, Choice, Release, interface, operator, saved, set_need_check_feed,
     unknown_operators,
 };
 
@@ -46,12 +46,13 @@ fn the_registry_has_slots_and_releases() {
 
 #[test]
 fn attributes_decide_what_computes_an_operator() {
-    let choice = |kind: &str, given: Option<(&str, AttributeValue)>| {
+    let since = |kind: &str, given: Option<(&str, AttributeValue)>, release| {
         let made = op(kind, ("X", "x"), ("Out", "y"), None);
         let attribute = |(name, value): (&str, _)| Attribute { name: name.to_owned(), value };
         let attributes = given.into_iter().map(attribute).collect();
-        operator(kind)?.computation.choose(&Op { attributes, ..made })
+        operator(kind)?.choose(&Op { attributes, ..made }, release)
     };
+    let choice = |kind: &str, given| since(kind, given, Release::WRITTEN);
     let flag = |name| Some((name, AttributeValue::Bool(true)));
     let order = |order| Some(("porder", AttributeValue::Float(order)));
     assert_eq!(choice("relu", None), Some(Choice::Lowered));
@@ -63,7 +64,11 @@ fn attributes_decide_what_computes_an_operator() {
     assert_eq!(choice("lookup_table_grad", flag("is_sparse")), Some(Choice::Native));
     assert_eq!(choice("cast", Some(("out_dtype", AttributeValue::Int(4)))), Some(Choice::Native));
     assert_eq!(choice("cast", Some(("out_dtype", AttributeValue::Int(5)))), Some(Choice::Lowered));
+    let half = || Some(("out_dtype", AttributeValue::Int(4)));
+    assert_eq!(since("cast", half(), Release::new(3, 1)), Some(Choice::Native));
+    assert_eq!(since("cast", half(), Release::new(3, 2)), Some(Choice::Lowered));
     assert_eq!(choice("reduce_max", None), Some(Choice::NativeIfNan));
+    assert_eq!(since("reduce_max", None, Release::new(3, 0)), Some(Choice::Lowered));
     assert_eq!(choice("p_norm", None), Some(Choice::Lowered));
     assert_eq!(choice("p_norm", order(f32::NEG_INFINITY)), Some(Choice::NativeIfNan));
     assert_eq!(choice("go", None), None);

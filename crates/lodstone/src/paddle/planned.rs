@@ -12,7 +12,7 @@ use lodstone_model::{
     AttributeValue, DType, Dialect, Kind, Model, Op, Parameter, Program, Report, Tensor, Var,
 };
 use lodstone_schema::Code;
-use lodstone_schema::paddle::{Choice, attributes, interface, operator};
+use lodstone_schema::paddle::{Choice, Release, attributes, interface, operator};
 use lodstone_store::Progress;
 
 use crate::run::{Output, RunOptions, Runner, Value, engine};
@@ -224,8 +224,9 @@ pub(super) fn is_plannable(program: &Program, options: &RunOptions) -> bool {
     };
     let integers: HashSet<&str> =
         program.vars().filter(is_integer).map(|var| var.name.as_str()).collect();
+    let release = Release::of(program);
     let is_lowered = |op: &Op| {
-        let choice = operator(&op.kind).and_then(|row| row.computation.choose(op));
+        let choice = operator(&op.kind).and_then(|row| row.choose(op, release));
         let is_planned = PLANNED.contains(&op.kind.as_str())
             || PLANNED_OF_INTEGERS.contains(&op.kind.as_str())
                 && op.reads().all(|name| integers.contains(name));

@@ -1,11 +1,11 @@
 //! Running PaddlePaddle programs with their executor.
 
 use lodstone_checkpoint::Serial;
-use lodstone_lowering::{OperatorCoverage, lower, pir};
-use lodstone_model::{Dialect, Model, Op, Program, Report, Tensor};
+use lodstone_lowering::{OperatorCoverage, pir};
+use lodstone_model::{Dialect, Model, Op, Program, Tensor};
 use lodstone_paddle::checkpoint::{restore, restore_saved};
 use lodstone_paddle::executor::{Prepared, Scope};
-use lodstone_schema::paddle::operator;
+use lodstone_schema::paddle::{Release, operator};
 use lodstone_schema::{Finding, Origin};
 use lodstone_store::{Location, Progress};
 
@@ -21,8 +21,8 @@ struct Executed {
 }
 
 /// Returns the reason why the executor does not run an operator.
-pub(crate) fn unsupported(_: &Program, op: &Op) -> Option<String> {
-    let computed = operator(&op.kind).and_then(|row| row.computation.choose(op));
+pub(crate) fn unsupported(program: &Program, op: &Op) -> Option<String> {
+    let computed = operator(&op.kind).and_then(|row| row.choose(op, Release::of(program)));
     computed.is_none().then(|| "the operator is not supported".to_owned())
 }
 
@@ -79,7 +79,7 @@ pub fn program_of(model: &Model) -> Result<Program> {
         Dialect::Paddle => Ok(main.clone()),
         Dialect::Pir => {
             let mut translated = model.clone();
-            lower(&mut translated, Dialect::Paddle, &mut Report::default()).transpose()?;
+            pir::to_run(&mut translated)?;
             translated.main().cloned().ok_or_else(absent)
         }
         other => Err(Error::Absent(format!(
@@ -106,9 +106,7 @@ pub(crate) fn translated_coverage(
 /// Prepares a program that is translated to PaddlePaddle 2's operators. Values are fetched by their names in the source.
 pub(crate) fn prepare_translated(model: &Model, options: &RunOptions) -> Result<Box<dyn Runner>> {
     let mut translated = model.clone();
-    let mut report = Report::default();
-    let origins = lower(&mut translated, Dialect::Paddle, &mut report).transpose()?;
-    let origins = origins.unwrap_or_default();
+    let origins = pir::to_run(&mut translated)?;
     let mut options = options.clone();
     let wanted = std::mem::take(&mut options.fetch);
     for name in &wanted {

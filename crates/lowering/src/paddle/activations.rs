@@ -1,6 +1,7 @@
 //! Functions of each element, and of rows: activations, roots, logarithms, trigonometry.
 
 use lodstone_model::DType;
+use lodstone_schema::paddle::Release;
 
 use super::operator::{Operator, Outcome, Rule};
 use crate::onnx::{Value, float, int, text};
@@ -16,7 +17,7 @@ pub(super) const RULES: &[(&str, Rule)] = &[
     ("exp", |op| op.same("Exp")),
     ("floor", |op| op.same("Floor")),
     ("gelu", gelu),
-    ("hard_shrink", |op| shrink(op, "threshold", false)),
+    ("hard_shrink", hard_shrink),
     ("hard_sigmoid", |op| op.with("HardSigmoid", &[("slope", "alpha"), ("offset", "beta")])),
     ("hard_swish", hard_swish),
     ("isfinite_v2", |op| not_finite(op, false)),
@@ -49,12 +50,15 @@ pub(super) const RULES: &[(&str, Rule)] = &[
     ("sin", |op| op.same("Sin")),
     ("softmax", |op| softmax(op, "Softmax")),
     ("softplus", softplus),
-    ("softshrink", |op| shrink(op, "lambda", true)),
+    ("softshrink", |op| {
+        let (x, near) = (op.input("X")?, op.float("lambda")?);
+        shrink(op, &x, near, near)
+    }),
     ("softsign", |op| op.same("Softsign")),
     ("sqrt", |op| op.same("Sqrt")),
     ("square", square),
     // The attribute applies up to 2.4.
-    ("swish", |op| match op.is_older_than(2_005_000) {
+    ("swish", |op| match op.is_older_than(Release::new(2, 5)) {
         true => swish(op, op.float("beta").unwrap_or(1.0)),
         false => swish(op, 1.0),
     }),
@@ -113,7 +117,7 @@ fn gelu(op: &mut Operator<'_>) -> Outcome {
 fn hard_swish(op: &mut Operator<'_>) -> Outcome {
     let x = op.input("X")?;
     // Its attributes apply up to 2.4.
-    let (threshold, scale, offset) = match op.is_older_than(2_005_000) {
+    let (threshold, scale, offset) = match op.is_older_than(Release::new(2, 5)) {
         true => (op.float("threshold")?, op.float("scale")?, op.float("offset")?),
         false => (6.0, 6.0, 3.0),
     };
@@ -245,16 +249,16 @@ fn relu(op: &mut Operator<'_>) -> Outcome {
 fn relu6(op: &mut Operator<'_>) -> Outcome {
     let x = op.input("X")?;
     // The attribute applies up to 2.4.
-    let old = op.is_older_than(2_005_000);
+    let old = op.is_older_than(Release::new(2, 5));
     let most = if old { op.float("threshold").unwrap_or(6.0) } else { 6.0 };
     let y = op.clamp(&x, 0.0, most.into())?;
     op.put("Out", &y)
 }
 
-/// Up to 2.x, halves are rounded away from zero; then to even, as in ONNX.
+/// Up to 3.0, halves are rounded away from zero; then to even, as in ONNX.
 fn round(op: &mut Operator<'_>) -> Outcome {
     let x = op.input("X")?;
-    if !op.is_older_than(3_000_000) {
+    if !op.is_older_than(Release::new(3, 1)) {
         let y = op.call("Round", &[&x], [])?;
         return op.put("Out", &y);
     }
@@ -303,10 +307,21 @@ fn scale(op: &mut Operator<'_>) -> Outcome {
 }
 
 /// Elements near 0 become 0; others are kept, or with `moves` shifted towards 0 by the threshold.
-fn shrink(op: &mut Operator<'_>, name: &str, moves: bool) -> Outcome {
-    let (x, near) = (op.input("X")?, op.float(name)?);
-    let bias = if moves { near } else { 0.0 };
-    let y = op.call("Shrink", &[&x], [float("lambd", near), float("bias", bias)])?;
+fn shrink(op: &mut Operator<'_>, x: &Value, near: f32, bias: f32) -> Outcome {
+    let y = op.call("Shrink", &[x], [float("lambd", near), float("bias", bias)])?;
+    op.put("Out", &y)
+}
+
+/// Up to 3.0, elements at the threshold become 0, too.
+fn hard_shrink(op: &mut Operator<'_>) -> Outcome {
+    let (x, near) = (op.input("X")?, op.float("threshold")?);
+    if op.is_older_than(Release::new(3, 1)) {
+        return shrink(op, &x, near, 0.0);
+    }
+    let (size, zero) = (op.call("Abs", &[&x], [])?, op.number(x.dtype(), 0.0)?);
+    let near = op.number(x.dtype(), near.into())?;
+    let is_near = op.call("Less", &[&size, &near], [])?;
+    let y = op.choose(&is_near, &zero, &x)?;
     op.put("Out", &y)
 }
 

@@ -1,7 +1,8 @@
 //! Operators that move elements: flipping, rolling, repeating, padding, unfolding.
 
-use lodstone_model::Dim;
+use lodstone_model::{DType, Dim};
 use lodstone_schema::Finding;
+use lodstone_schema::paddle::Release;
 
 use super::conv::fitted;
 use super::operator::{Operator, Outcome, Rule};
@@ -161,7 +162,18 @@ pub(super) fn pad_cube(op: &mut Operator<'_>) -> Outcome {
 fn pad_around(op: &mut Operator<'_>, dims: usize, number: &str) -> Outcome {
     let (x, number) = (op.input("X")?, op.float(number)?);
     let last = op.channels_last("data_format")?;
+    let mode = match op.text("mode")?.as_str() {
+        "constant" => "constant",
+        "reflect" => "reflect",
+        "edge" | "replicate" => "edge",
+        "circular" => "wrap",
+        other => return Err(format!("unknown `mode` `{other}`").into()),
+    };
     let paddings = match op.optional("Paddings")? {
+        Some(computed) if op.is_exported() && computed.info().ints().is_none() => {
+            let y = computed_padding(op, &x, &computed, (dims, last), mode, number)?;
+            return op.put("Out", &y);
+        }
         Some(_) => op.known("Paddings")?,
         None => op.ints("paddings")?,
     };
@@ -180,15 +192,40 @@ fn pad_around(op: &mut Operator<'_>, dims: usize, number: &str) -> Outcome {
     let none = [[0, 0]];
     let all =
         if last { [&none, &*inner, &none].concat() } else { [&none, &none, &*inner].concat() };
-    let mode = match op.text("mode")?.as_str() {
-        "constant" => "constant",
-        "reflect" => "reflect",
-        "edge" | "replicate" => "edge",
-        "circular" => "wrap",
-        other => return Err(format!("unknown `mode` `{other}`").into()),
-    };
     let y = padded(op, &x, &all, mode, number)?;
     op.put("Out", &y)
+}
+
+/// Pads by numbers that are computed when the program runs.
+fn computed_padding(
+    op: &mut Operator<'_>,
+    x: &Value,
+    paddings: &Value,
+    (dims, last): (usize, bool),
+    mode: &str,
+    number: f32,
+) -> Outcome<Value> {
+    if x.rank()? != dims + 2 {
+        return Err(format!("expected rank {}, found {}", dims + 2, x.rank()?).into());
+    }
+    let count = i64::try_from(2 * dims).unwrap_or(i64::MAX);
+    let paddings = op.cast(paddings, DType::Int64)?;
+    let (paddings, zero) = (op.reshape(&paddings, &[count])?, op.longs(&[0]));
+    // [pairs.., 0]
+    let paddings = op.concat(&[&paddings, &zero], 0)?;
+    let mut inner: Vec<i64> = (0..count).step_by(2).collect();
+    if dims == 3 {
+        inner.reverse();
+    }
+    let around = |inner: Vec<i64>| match last {
+        true => [vec![count], inner, vec![count]].concat(),
+        false => [vec![count, count], inner].concat(),
+    };
+    let ends = around(inner.iter().map(|begin| begin + 1).collect());
+    let places = op.longs(&[around(inner), ends].concat());
+    let pads = op.gather(&paddings, &places, 0)?;
+    let number = op.number(x.dtype(), number.into())?;
+    op.call("Pad", &[x, &pads, &number], [text("mode", mode)])
 }
 
 fn padded(
@@ -257,7 +294,10 @@ pub(super) fn strided_slice(op: &mut Operator<'_>) -> Outcome {
     let starts = op.numbers("StartsTensorList", "StartsTensor", "starts")?;
     let ends = op.numbers("EndsTensorList", "EndsTensor", "ends")?;
     let steps = op.numbers("StridesTensorList", "StridesTensor", "strides")?;
-    let ends = backward_ends(op, &x, &axes, &ends, &steps)?;
+    let ends = match op.is_older_than(Release::new(3, 0)) {
+        true => backward_ends(op, &x, &axes, &ends, &steps)?,
+        false => ends,
+    };
     let axes = op.longs(&axes);
     let mut y = op.call("Slice", &[&x, &starts, &ends, &axes, &steps], [])?;
     let gone = op.ints("decrease_axis")?;
@@ -269,7 +309,8 @@ pub(super) fn strided_slice(op: &mut Operator<'_>) -> Outcome {
     op.put("Out", &y)
 }
 
-/// With negative steps, -1 is before the first element, and smaller ends are clamped to the first element.
+/// With negative steps, -1 is before the first element, and smaller ends are clamped to the first element. Since 3.0, they
+/// are as in ONNX.
 fn backward_ends(
     op: &mut Operator<'_>,
     x: &Value,

@@ -392,7 +392,11 @@ fn box_coder(op: &mut Operator<'_>) -> Outcome {
         true => decoded(op, &prior, &target, factors, more)?,
         false => encoded(op, &prior, &target, factors, more)?,
     };
-    op.put("OutputBox", &coded)
+    op.put("OutputBox", &coded)?;
+    // The sequences are those of the operand that has a row for each row of the result.
+    let lod = op.lod(if axis == 1 { "PriorBox" } else { "TargetBox" });
+    op.put_lod("OutputBox", &lod);
+    Ok(())
 }
 
 fn encoded(

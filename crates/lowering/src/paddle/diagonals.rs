@@ -1,6 +1,7 @@
 //! Diagonals of matrices, and the indices of triangles.
 
 use lodstone_model::{DType, Tensor};
+use lodstone_schema::paddle::Release;
 use lodstone_store::Blob;
 
 use super::operator::{Operator, Outcome, Rule};
@@ -126,9 +127,9 @@ fn diagonal(op: &mut Operator<'_>) -> Outcome {
     op.put("Out", &y)
 }
 
-/// The sum of a diagonal.
+/// The sum of a diagonal. Up to 3.0, the rows are the dim that comes first.
 fn trace(op: &mut Operator<'_>) -> Outcome {
-    let y = diagonals(op, true)?;
+    let y = diagonals(op, op.is_older_than(Release::new(3, 1)))?;
     let y = op.reduce("ReduceSum", &y, &[-1], false)?;
     let y = op.scalar(&y)?;
     op.put("Out", &y)

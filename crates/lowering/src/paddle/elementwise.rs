@@ -4,6 +4,7 @@
 
 use lodstone_model::DType;
 use lodstone_schema::Finding;
+use lodstone_schema::paddle::Release;
 
 use super::operator::{Operator, Outcome, Rule};
 use crate::onnx::{Value, int};
@@ -69,10 +70,11 @@ fn binary(op: &mut Operator<'_>, kind: &str) -> Outcome {
     op.put("Out", &out)
 }
 
-/// The first operand where it is greater (or less) than the second, else the second, also if either is NaN.
+/// The first operand where it is greater (or less) than the second, else the second, also if either is NaN. Since 3.1,
+/// NaN if either is NaN, as in ONNX.
 fn one_of(op: &mut Operator<'_>, than: &str) -> Outcome {
     let (x, y) = op.pair()?;
-    if op.is_exported() {
+    if op.is_exported() || !op.is_older_than(Release::new(3, 1)) {
         let out = op.call(if than == "Greater" { "Max" } else { "Min" }, &[&x, &y], [])?;
         return op.put("Out", &out);
     }
@@ -99,8 +101,9 @@ fn number_of(op: &mut Operator<'_>, kind: &str, than: &str) -> Outcome {
 /// 0 for negative numbers and NaN, 1 for positive ones, and the second operand for 0.
 fn heaviside(op: &mut Operator<'_>) -> Outcome {
     let (x, y) = op.pair()?;
-    // The operand of lower rank comes second.
-    let (x, y) = if x.rank()? < y.rank()? { (y, x) } else { (x, y) };
+    // Up to 3.0, the operand of lower rank comes second.
+    let is_exchanged = x.rank()? < y.rank()? && op.is_older_than(Release::new(3, 1));
+    let (x, y) = if is_exchanged { (y, x) } else { (x, y) };
     let zero = op.number(x.dtype(), 0.0)?;
     let is_above = op.call("Greater", &[&x, &zero], [])?;
     let step = op.cast(&is_above, x.dtype())?;
@@ -186,13 +189,19 @@ fn not_equal(op: &mut Operator<'_>) -> Outcome {
     op.put("Out", &out)
 }
 
-/// The result has the sign of the divisor; up to 1.x, that of the dividend.
+/// The result has the sign of the divisor; up to 1.x, that of integers has the sign of the dividend.
 fn remainder(op: &mut Operator<'_>) -> Outcome {
     let (x, y) = op.pair()?;
-    let old = op.is_older_than(2_000_000);
-    let out = match x.dtype().is_float() && !old {
-        false => op.call("Mod", &[&x, &y], [int("fmod", i64::from(old))])?,
-        true => modulus(op, &x, &y)?,
+    let old = op.is_older_than(Release::new(2, 0));
+    let out = match (x.dtype().is_float(), old) {
+        (false, _) => op.call("Mod", &[&x, &y], [int("fmod", i64::from(old))])?,
+        // The sum is rounded: a small negative remainder of a positive divisor becomes 0.
+        (true, true) => {
+            let rest = op.call("Mod", &[&x, &y], [int("fmod", 1)])?;
+            let moved = op.add(&rest, &y)?;
+            op.call("Mod", &[&moved, &y], [int("fmod", 1)])?
+        }
+        (true, false) => modulus(op, &x, &y)?,
     };
     op.put("Out", &out)
 }
@@ -223,7 +232,7 @@ fn whole_quotient(op: &mut Operator<'_>, x: &Value, y: &Value) -> Outcome<Value>
 fn floor_divide(op: &mut Operator<'_>) -> Outcome {
     let (x, y) = op.pair()?;
     let quotient = op.div(&x, &y)?;
-    let out = match (x.dtype().is_float(), op.is_older_than(2_000_000)) {
+    let out = match (x.dtype().is_float(), op.is_older_than(Release::new(2, 0))) {
         (true, true) => op.call("Floor", &[&quotient], [])?,
         (true, false) => whole_quotient(op, &x, &y)?,
         (false, true) => quotient,

@@ -1,6 +1,7 @@
 //! Matrix products and embedding lookups.
 
 use lodstone_model::{DType, Dim};
+use lodstone_schema::paddle::Release;
 
 use super::operator::{Operator, Outcome, Rule};
 use crate::onnx::{Value, int, text};
@@ -107,7 +108,7 @@ fn matmul(op: &mut Operator<'_>, transpose_x: Option<&str>, transpose_y: Option<
         }
     }
     // Up to 2.4, the product of two vectors had shape [1].
-    if out.rank()? == 0 && op.is_older_than(2_005_000) {
+    if out.rank()? == 0 && op.is_older_than(Release::new(2, 5)) {
         out = op.reshape(&out, &[1])?;
     }
     op.put("Out", &out)
@@ -160,7 +161,7 @@ fn matrix_by_vector(op: &mut Operator<'_>) -> Outcome {
 fn dot(op: &mut Operator<'_>) -> Outcome {
     let (x, y) = (op.input("X")?, op.input("Y")?);
     let products = op.mul(&x, &y)?;
-    let keeps = op.is_older_than(2_005_000);
+    let keeps = op.is_older_than(Release::new(2, 5));
     let y = op.reduce("ReduceSum", &products, &[-1], keeps)?;
     op.put("Out", &y)
 }

@@ -1,6 +1,7 @@
 //! Losses and accuracy.
 
 use lodstone_model::{DType, Dim};
+use lodstone_schema::paddle::Release;
 
 use super::operator::{Operator, Outcome, Rule};
 use crate::onnx::{Value, int};
@@ -27,7 +28,7 @@ fn accuracy(op: &mut Operator<'_>) -> Outcome {
     let right = op.call("Equal", &[&indices, &label], [])?;
     let right = op.cast(&right, DType::Int32)?;
     let right = op.reduce("ReduceMax", &right, &[1], false)?;
-    let shape: &[i64] = if op.is_older_than(2_005_000) { &[1] } else { &[] };
+    let shape: &[i64] = if op.is_older_than(Release::new(2, 5)) { &[1] } else { &[] };
     let count = op.reduce("ReduceSum", &right, &[0], false)?;
     let count = op.reshape(&count, shape)?;
     let total = op.dim(&indices, 0)?;
@@ -334,13 +335,24 @@ fn sigmoid_cross_entropy(op: &mut Operator<'_>) -> Outcome {
     let size = op.call("Abs", &[&x], [])?;
     let size = op.call("Neg", &[&size], [])?;
     let soft = op.call("Softplus", &[&size], [])?;
-    let bent = match op.optional("pos_weight")? {
-        Some(weight) => op.mul(&soft, &weight)?,
-        None => soft,
+    let product = op.mul(&x, &label)?;
+    let loss = match op.optional("pos_weight")? {
+        // (1 - z) x + w (log(1 + exp(-|x|)) + max(-x, 0)); up to 2.6, w only applies to the logarithm.
+        Some(weight) if !op.is_older_than(Release::new(3, 0)) => {
+            let negative = op.call("Neg", &[&x], [])?;
+            let below = op.call("Max", &[&negative, &zero], [])?;
+            let bent = op.add(&soft, &below)?;
+            let bent = op.mul(&bent, &weight)?;
+            let straight = op.sub(&x, &product)?;
+            op.add(&straight, &bent)?
+        }
+        weight => {
+            let bent = weight.map_or(Ok(soft.clone()), |weight| op.mul(&soft, &weight))?;
+            let above = op.call("Max", &[&x, &zero], [])?;
+            let straight = op.sub(&above, &product)?;
+            op.add(&straight, &bent)?
+        }
     };
-    let (above, product) = (op.call("Max", &[&x, &zero], [])?, op.mul(&x, &label)?);
-    let straight = op.sub(&above, &product)?;
-    let loss = op.add(&straight, &bent)?;
     let ignored = op.int("ignore_index")?;
     #[expect(clippy::cast_precision_loss, reason = "labels are floats")]
     let ignored = op.number(x.dtype(), ignored as f64)?;

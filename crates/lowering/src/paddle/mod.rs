@@ -59,6 +59,7 @@ use std::sync::LazyLock;
 use lodstone_model::{Block, Dialect, Dim, Op, Program, Tensor, Topology};
 use lodstone_schema::Finding;
 use lodstone_schema::onnx::infer::ValueInfo;
+use lodstone_schema::paddle::Release;
 
 pub use crate::onnx::OPSET;
 
@@ -203,12 +204,12 @@ impl Output {
     }
 }
 
-/// Lowers an operator to ONNX's. `given` has the types of its inputs, `release` is the version of PaddlePaddle that the
-/// program follows (`2006002`), or 0 if it is unknown.
+/// Lowers an operator to ONNX's. `given` has the types of its inputs, `release` is the release of PaddlePaddle that the
+/// program follows.
 ///
 /// # Errors
 /// If the operator is not supported, an input is missing, or the operator contradicts itself.
-pub fn lower_op(op: &Op, release: i64, given: &dyn VariableFacts) -> Result<Lowered, Finding> {
+pub fn lower_op(op: &Op, release: Release, given: &dyn VariableFacts) -> Result<Lowered, Finding> {
     let rule = RULES.get(op.kind.as_str()).ok_or("the operator is not supported")?;
     let mut graph = Graph::default();
     op.reads().chain(op.writes()).for_each(|name| graph.names.take(name));

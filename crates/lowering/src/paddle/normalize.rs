@@ -1,6 +1,7 @@
 //! Normalization and dropout.
 
 use lodstone_model::{DType, Dim};
+use lodstone_schema::paddle::Release;
 
 use super::operator::{Operator, Outcome, Rule};
 use crate::onnx::{Value, float, int};
@@ -165,7 +166,7 @@ fn layer_norm(op: &mut Operator<'_>) -> Outcome {
     op.put("Y", &y)?;
     for (slot, value) in [("Mean", &mean), ("Variance", &variance)] {
         if op.wants(slot) {
-            let rows = match op.is_older_than(2_006_000) {
+            let rows = match op.is_older_than(Release::new(2, 6)) {
                 true => op.reshape(value, &[-1])?,
                 false => {
                     let gone = op.longs(&axes);
@@ -362,13 +363,14 @@ impl Operator<'_> {
 
     /// Returns a tensor of the dims in a value, filled with `number`.
     pub(super) fn filled_by(&mut self, dtype: DType, number: f64, dims: &Value) -> Outcome<Value> {
-        let value = self.one_number(dtype, cut(dtype, number))?;
+        let number = if self.truncates(dtype) { cut(dtype, number) } else { number };
+        let value = self.one_number(dtype, number)?;
         let value = crate::onnx::tensor("value", value);
         self.call("ConstantOfShape", &[dims], [value])
     }
 }
 
-/// Converts to half precision as PaddlePaddle does: by truncation.
+/// Converts to half precision by truncation.
 fn cut(dtype: DType, number: f64) -> f64 {
     #[expect(clippy::cast_possible_truncation, reason = "it is rounded to single precision first")]
     let single = number as f32;

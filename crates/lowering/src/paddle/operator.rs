@@ -4,7 +4,7 @@ use std::ops::{Deref, DerefMut};
 
 use lodstone_model::{AttributeValue, DType, Dim, Op, Tensor};
 use lodstone_schema::onnx::infer::ValueInfo;
-use lodstone_schema::paddle::{EMPTY, attribute, codes};
+use lodstone_schema::paddle::{EMPTY, Release, attribute, codes, operator, truncates};
 use lodstone_schema::{Finding, Operand};
 
 use super::{LodInput, LodLevel, Output, VariableFacts};
@@ -19,8 +19,8 @@ pub(super) type Rule = fn(&mut Operator<'_>) -> Outcome;
 /// An operator, and the ONNX operators that are emitted for it.
 pub(super) struct Operator<'a> {
     op: &'a Op,
-    /// The version of PaddlePaddle that the program follows; 0 if it is unknown.
-    release: i64,
+    /// The release of PaddlePaddle that the program follows.
+    release: Release,
     graph: &'a mut Graph,
     given: &'a dyn VariableFacts,
     pub(super) outputs: Vec<Output>,
@@ -55,7 +55,7 @@ impl DerefMut for Operator<'_> {
 impl<'a> Operator<'a> {
     pub(super) fn new(
         op: &'a Op,
-        release: i64,
+        release: Release,
         graph: &'a mut Graph,
         given: &'a dyn VariableFacts,
     ) -> Self {
@@ -77,9 +77,19 @@ impl<'a> Operator<'a> {
         &self.op.kind
     }
 
-    /// Whether the program follows a release older than this one, such as `2005000`.
-    pub(super) fn is_older_than(&self, release: i64) -> bool {
-        self.release != 0 && self.release < release
+    /// Whether the program follows a release older than one since which the operator computes something else.
+    pub(super) fn is_older_than(&self, change: Release) -> bool {
+        debug_assert!(
+            operator(self.kind()).is_some_and(|row| row.changes.contains(&change)),
+            "the row of `{}` does not list the change in {change:?}",
+            self.kind()
+        );
+        self.release < change
+    }
+
+    /// Whether the program follows a release that converts numbers to an element type by truncation.
+    pub(super) fn truncates(&self, dtype: DType) -> bool {
+        truncates(dtype, self.release)
     }
 
     /// Whether the operator is exported for other runtimes. What PaddlePaddle's kernels make of NaN and of extreme values

@@ -2,6 +2,8 @@
 
 use lodstone_model::{Attribute, DType, Dim};
 
+use lodstone_schema::paddle::Release;
+
 use super::conv::{Pads, same_pads, spatial_dims};
 use super::operator::{Operator, Outcome, Rule};
 use crate::onnx::{Value, int, ints, text};
@@ -261,11 +263,21 @@ pub(super) struct Window {
     end: i64,
 }
 
+impl Operator<'_> {
+    /// Whether means of windows that exceed the padding are divided by the size of the window, as up to 1.x.
+    pub(super) fn windows_exceed_padding(&self) -> Outcome<bool> {
+        let is_pool = self.kind().starts_with("pool");
+        Ok(is_pool && !self.flag("adaptive")? && self.is_older_than(Release::new(2, 0)))
+    }
+}
+
 impl Window {
     /// Returns the window that begins at a position along a dim of `dim` elements, with `before` elements of padding at
-    /// the begin. PaddlePaddle assumes the same padding at the end.
-    pub(super) fn at(begin: i64, size: i64, dim: i64, before: i64) -> Self {
-        Self { begin, end: (begin + size).min(dim + before) }
+    /// the begin. PaddlePaddle assumes the same padding at the end, which a window does not exceed; up to 1.x, it
+    /// `exceeds` the padding.
+    pub(super) fn at(begin: i64, size: i64, dim: i64, before: i64, exceeds: bool) -> Self {
+        let end = begin + size;
+        Self { begin, end: if exceeds { end } else { end.min(dim + before) } }
     }
 
     /// Returns the elements of the tensor that the window covers.
@@ -292,6 +304,7 @@ fn beyond(
 ) -> Outcome<Option<Beyond>> {
     let (adaptive, exclusive, is_max) =
         (op.flag("adaptive")?, op.flag("exclusive")?, op.pools_maxima()?);
+    let old = op.windows_exceed_padding()?;
     let (begins, ends) =
         pads.split_at_checked(size.len()).ok_or("expected pads at begins and ends")?;
     let Some(dims) = spatial_dims(x) else { return Ok(None) };
@@ -319,7 +332,7 @@ fn beyond(
         is_other |= rest < 0;
         let windows = (0..=last).take(MAX_WINDOWS + 1);
         let windows =
-            windows.map(|number| Window::at(number * stride - before, *size, *dim, before));
+            windows.map(|number| Window::at(number * stride - before, *size, *dim, before, old));
         let windows = windows.collect::<Vec<Window>>();
         if windows.len() > MAX_WINDOWS {
             return Err(

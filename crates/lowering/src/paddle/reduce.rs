@@ -1,6 +1,7 @@
 //! Sums, means and extrema.
 
 use lodstone_model::DType;
+use lodstone_schema::paddle::Release;
 
 use super::operator::{Operator, Outcome, Rule};
 use crate::onnx::{Value, int};
@@ -34,7 +35,7 @@ pub(super) const RULES: &[(&str, Rule)] = &[
 impl Operator<'_> {
     /// Returns the result of a full reduction: of rank 0, or up to 2.4 of shape [1].
     pub(super) fn scalar(&mut self, value: &Value) -> Outcome<Value> {
-        match value.rank()? == 0 && self.is_older_than(2_005_000) {
+        match value.rank()? == 0 && self.is_older_than(Release::new(2, 5)) {
             true => self.reshape(value, &[1]),
             false => Ok(value.clone()),
         }
@@ -74,7 +75,7 @@ fn reduce(op: &mut Operator<'_>, kind: &str) -> Outcome {
     // Sums of Booleans are counts, and from 2.3 on sums of small integers are int64.
     let grows = match x.dtype() {
         DType::Bool => true,
-        DType::Int32 => op.kind() == "reduce_sum" && !op.is_older_than(2_003_000),
+        DType::Int32 => op.kind() == "reduce_sum" && !op.is_older_than(Release::new(2, 3)),
         _ => false,
     };
     let to = to.or(grows.then_some(DType::Int64));

@@ -1,6 +1,7 @@
 //! Operators that change shape or order, or split and stack tensors.
 
 use lodstone_model::{DType, Dim};
+use lodstone_schema::paddle::Release;
 
 use super::operator::{Operator, Outcome, Rule};
 use crate::onnx::{Value, int};
@@ -210,7 +211,7 @@ pub(super) fn slice(op: &mut Operator<'_>) -> Outcome {
     if !gone.is_empty() {
         let gone = op.longs(&gone);
         y = op.call("Squeeze", &[&y, &gone], [])?;
-        if y.rank()? == 0 && op.is_older_than(2_005_000) {
+        if y.rank()? == 0 && op.is_older_than(Release::new(2, 5)) {
             y = op.reshape(&y, &[1])?;
         }
     }

@@ -2,6 +2,8 @@
 
 use lodstone_model::{Attribute, DType};
 
+use lodstone_schema::paddle::Release;
+
 use super::operator::{Operator, Outcome, Rule};
 use crate::onnx::{Value, float, int, text};
 
@@ -111,6 +113,15 @@ impl Resizing {
         let (places, nearest) = match (corners, mode) {
             (true, _) => ("align_corners", "round_prefer_ceil"),
             (false, "nearest") => ("asymmetric", "floor"),
+            // Up to 3.2, a dim of 1 is the first element; two-dimensional images still are.
+            (false, _)
+                if half
+                    && mode == "linear"
+                    && spatial != 2
+                    && !op.is_older_than(Release::new(3, 3)) =>
+            {
+                ("half_pixel", "floor")
+            }
             (false, _) if half => ("pytorch_half_pixel", "floor"),
             (false, _) => ("asymmetric", "floor"),
         };

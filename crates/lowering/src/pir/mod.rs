@@ -13,8 +13,11 @@
 //! | `pd_op.while`, `pd_op.if`, `cf.yield` | `while`, `conditional_block` and `select_input` | `control` |
 //! | gradients, optimizers | the same, with the roles of the operators | `roles` |
 //! | operators of PaddlePaddle 3 alone | several operators | `composed` |
+//! | operators that compute something else in 2.6.2, if the program is written | operators that compute the same | `older` |
+//! | attributes, inputs and types that 2.6.2 requires | the same, if the program is written | `registry` |
 //!
-//! The result is in the form of PaddlePaddle 2.6.2.
+//! The result is in the form of PaddlePaddle 2.6.2. Its operators compute what they compute in the release of the source,
+//! which it follows, until it is written.
 //!
 //! Source of truth: `paddle/fluid/ir_adaptor/translator` of PaddlePaddle 3.3.1, which translates in the other direction,
 //! and results that PaddlePaddle gave.
@@ -23,6 +26,8 @@ mod attributes;
 mod composed;
 mod constants;
 mod control;
+mod older;
+mod registry;
 mod roles;
 mod special;
 mod table;
@@ -30,21 +35,39 @@ mod walk;
 
 use std::collections::HashMap;
 
-use lodstone_model::{Model, Report};
+use lodstone_model::{Dialect, Model, Report};
 use lodstone_schema::{Finding, Findings, Origins};
 
-use crate::{LowerOptions, OperatorCoverage, paddle};
+use crate::{LowerError, LowerOptions, OperatorCoverage, paddle};
 pub use walk::Translated;
 use walk::Walk;
 
-/// Translates the main program of a model to operators of a `ProgramDesc`.
+/// Translates the main program of a model to a program of PaddlePaddle 2.6.2.
 ///
 /// # Errors
 /// All operators without a counterpart, with their places.
-pub(crate) fn to_paddle(model: &Model) -> Result<(Model, Origins), Findings> {
+pub(crate) fn to_paddle(model: &Model, report: &mut Report) -> Result<(Model, Origins), Findings> {
     let mut translated = translate(model, false)?;
     translated.add_unreleased();
-    translated.complete()
+    let (mut model, origins) = translated.complete()?;
+    older::write(&mut model, report)?;
+    Ok((model, origins))
+}
+
+/// Translates the main program of a model to operators of a `ProgramDesc` that follows the release of the source, to run
+/// it. Returns the origins of its values. A model without a program, or with one of another dialect, is not changed.
+///
+/// # Errors
+/// All operators without a counterpart, with their places; the model is then unchanged.
+pub fn to_run(model: &mut Model) -> Result<Origins, LowerError> {
+    if model.main().is_none_or(|program| program.dialect != Dialect::Pir) {
+        return Ok(Origins::default());
+    }
+    let translated = translate(model, false).and_then(Translated::complete);
+    let (translated, origins) =
+        translated.map_err(|findings| LowerError::new(Dialect::Paddle, findings))?;
+    *model = translated;
+    Ok(origins)
 }
 
 /// Translates as far as possible. With `keeps`, operators without a counterpart are kept under their own name.

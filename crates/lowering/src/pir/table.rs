@@ -286,44 +286,6 @@ impl Walk<'_> {
     }
 }
 
-/// Changes the ends of slices with negative strides: PaddlePaddle 3 treats them as NumPy does; in PaddlePaddle 2, -1 is
-/// before the first element, and ends before it are the first element.
-fn backward_ends(new: &mut Op, dims: Option<&[Dim]>) -> Outcome {
-    let list = |new: &Op, name: &str| new.attribute(name).and_then(super::attributes::longs);
-    let strides = list(new, "strides").ok_or("expected constant `strides`")?;
-    if strides.iter().all(|stride| *stride > 0) {
-        return Ok(());
-    }
-    let (Some(axes), Some(mut ends)) = (list(new, "axes"), list(new, "ends")) else {
-        return Err("expected constant `ends` with negative strides".into());
-    };
-    /// Ends at least as far before the first element as any tensor has elements.
-    const BEFORE: i64 = -(1 << 30);
-    for ((end, axis), stride) in ends.iter_mut().zip(axes).zip(strides) {
-        if stride > 0 || *end >= 0 {
-            continue;
-        }
-        let dim = dims.and_then(|dims| {
-            let axis = if axis < 0 { axis + i64::try_from(dims.len()).ok()? } else { axis };
-            match dims.get(usize::try_from(axis).ok()?)? {
-                Dim::Known(dim) => i64::try_from(*dim).ok(),
-                _ => None,
-            }
-        });
-        *end = match dim {
-            _ if *end <= BEFORE => -1,
-            Some(dim) if end.saturating_add(dim) < 0 => -1,
-            Some(dim) => *end + dim,
-            None => return Err(format!("expected a known dim {axis} for the end {end}").into()),
-        };
-    }
-    let ends = ends.into_iter().map(i32::try_from).collect::<Result<Vec<_>, _>>();
-    let ends = ends.map_err(|_| "expected ends of 32 bits")?;
-    new.attributes.retain(|it| it.name != "ends");
-    new.attributes.push(attribute("ends", ends));
-    Ok(())
-}
-
 /// Adds what PaddlePaddle 2 stores and PIR derives: element types of operands, and whether a reduction is over all
 /// axes.
 fn complete(walk: &Walk<'_>, op: &Op, new: &mut Op, specs: &[&AttributeSpec]) -> Outcome {
@@ -343,18 +305,21 @@ fn complete(walk: &Walk<'_>, op: &Op, new: &mut Op, specs: &[&AttributeSpec]) ->
             new.attributes.push(attribute("out_dtype", code));
         }
     }
-    if new.kind == "strided_slice" {
-        let operand = op.input("").first().map(|arg| walk.type_of(arg)).unwrap_or_default();
-        backward_ends(new, operand.tensor_type().and_then(|tensor| tensor.shape.as_deref()))?;
-    }
     if knows("reduce_all") && knows("dim") && !has(new, "reduce_all") {
         let all = match new.attribute("dim") {
             Some(value) => super::attributes::longs(value).is_some_and(|dims| dims.is_empty()),
             None => true,
         };
         if all {
+            // `reduce_amax` and `reduce_amin` of 2.6.2 do not read `reduce_all`.
+            let operand = op.input("").first().map(|arg| walk.type_of(arg)).unwrap_or_default();
+            let rank = operand.tensor_type().and_then(|tensor| tensor.shape.as_ref()).map(Vec::len);
+            let dims: Vec<i32> = match rank {
+                Some(rank) if new.kind.starts_with("reduce_am") => (0..).take(rank).collect(),
+                _ => vec![0],
+            };
             new.attributes.retain(|it| it.name != "dim");
-            new.attributes.push(attribute("dim", vec![0_i32]));
+            new.attributes.push(attribute("dim", dims));
         }
         new.attributes.push(attribute("reduce_all", all));
     }

@@ -8,7 +8,9 @@ use lodstone_model::{
     TensorType, Topology, ValueType, Var,
 };
 use lodstone_schema::onnx::{place_of, quoted};
-use lodstone_schema::paddle::{codes, set_need_check_feed, set_stop_gradient, stop_gradient};
+use lodstone_schema::paddle::{
+    Release, codes, set_need_check_feed, set_stop_gradient, stop_gradient,
+};
 use lodstone_schema::pir::{FETCH, OWN};
 use lodstone_schema::{Code, Finding, Findings, Origin, Origins};
 
@@ -18,8 +20,16 @@ use crate::onnx::Names;
 
 pub(super) type Outcome<T = ()> = Result<T, Finding>;
 
-/// The release whose form the result has.
-const RELEASE: i64 = 2_006_002;
+/// The releases that write a version of the format, in order from 1; 0 is that of development builds.
+const RELEASES: [Release; 4] =
+    [Release::new(3, 0), Release::new(3, 1), Release::new(3, 2), Release::new(3, 3)];
+
+/// Returns the release that a program follows.
+fn release(program: &Program) -> Release {
+    let version = program.version.and_then(|version| usize::try_from(version).ok()).unwrap_or(0);
+    let [.., newest] = RELEASES;
+    version.checked_sub(1).and_then(|index| RELEASES.get(index).copied()).unwrap_or(newest)
+}
 
 /// What holds a value of the source.
 #[derive(Clone, Debug)]
@@ -68,7 +78,7 @@ impl Translated {
         }
     }
 
-    /// Adds the operators that the release of the result does not have.
+    /// Adds the operators that 2.6.2 does not have.
     pub(super) fn add_unreleased(&mut self) {
         let Some(program) = self.model.main() else { return };
         let mut missing = Findings::default();
@@ -397,7 +407,7 @@ impl<'p> Walk<'p> {
             self.blocks.iter().flat_map(|block| &block.vars).map(|var| var.name.as_str()).collect();
         self.origins.retain(|name| has.contains(name));
         let program = Topology {
-            version: Some(RELEASE),
+            version: Some(release(self.program).number()),
             blocks: self.blocks,
             ..Topology::new(Dialect::Paddle)
         };
@@ -448,7 +458,7 @@ fn base_name(op: &Op) -> &str {
     op.kind.strip_prefix(OWN).unwrap_or(&op.kind).trim_end_matches('_')
 }
 
-fn block_name(index: usize) -> String {
+pub(super) fn block_name(index: usize) -> String {
     match index {
         0 => "the main block".to_owned(),
         index => format!("block {index}"),

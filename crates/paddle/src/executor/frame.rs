@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use lodstone_engine::{Budget, Charge, Context, Profile, Threads};
 use lodstone_model::{Kind, Op, Tensor};
+use lodstone_schema::paddle::Release;
 use lodstone_schema::{Code, Finding};
 
 use crate::executor::error::{Error, Result};
@@ -87,9 +88,9 @@ impl<'p> Frame<'p> {
         Ok(())
     }
 
-    /// Returns the version of PaddlePaddle that the program follows.
-    pub(crate) fn release(&self) -> i64 {
-        self.layout.program.version.unwrap_or(0)
+    /// Returns the release of PaddlePaddle that the program follows.
+    pub(crate) fn release(&self) -> Release {
+        Release::of(&self.layout.program)
     }
 
     /// Returns the value of a variable.

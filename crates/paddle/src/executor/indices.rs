@@ -2,7 +2,7 @@
 
 use lodstone_model::{AttributeValue, DType, Op, Tensor};
 use lodstone_schema::Finding;
-use lodstone_schema::paddle::attribute;
+use lodstone_schema::paddle::{Release, attribute};
 
 use crate::executor::frame::Frame;
 use crate::executor::layout::Step;
@@ -13,6 +13,8 @@ pub(crate) struct Indices {
     slot: &'static str,
     /// The attribute with an index that stands for none.
     none: Option<&'static str>,
+    /// The release since which negative indices count from the end.
+    from_end: Option<Release>,
     /// The number of classes, if an index that is too large would not be noticed.
     classes: Option<Classes>,
 }
@@ -25,9 +27,10 @@ struct Classes {
     permits: &'static str,
 }
 
-const ROWS: Indices = Indices { slot: "Index", none: None, classes: None };
+const ROWS: Indices = Indices { slot: "Index", none: None, from_end: None, classes: None };
+const ROWS_FROM_END: Indices = Indices { from_end: Some(Release::new(3, 0)), ..ROWS };
 const IDS: Indices = Indices { slot: "Ids", ..ROWS };
-const LABELS: Indices = Indices { slot: "Label", none: Some("ignore_index"), classes: None };
+const LABELS: Indices = Indices { slot: "Label", none: Some("ignore_index"), ..ROWS };
 const CLASSES: Indices = Indices {
     slot: "X",
     classes: Some(Classes {
@@ -44,9 +47,9 @@ static KINDS: &[(&str, Indices)] = &[
     ("cross_entropy", LABELS),
     ("cross_entropy2", LABELS),
     ("gather", ROWS),
-    ("gather_nd", ROWS),
+    ("gather_nd", ROWS_FROM_END),
     ("index_sample", ROWS),
-    ("index_select", ROWS),
+    ("index_select", ROWS_FROM_END),
     ("lookup_table", IDS),
     ("lookup_table_v2", IDS),
     ("multiplex", IDS),
@@ -54,13 +57,10 @@ static KINDS: &[(&str, Indices)] = &[
     ("one_hot", CLASSES),
     ("one_hot_v2", CLASSES),
     ("scatter", IDS),
-    ("scatter_nd_add", ROWS),
+    ("scatter_nd_add", ROWS_FROM_END),
     ("softmax_with_cross_entropy", LABELS),
-    ("take_along_axis", ROWS),
+    ("take_along_axis", ROWS_FROM_END),
 ];
-
-/// Operators that count negative indices from the end since PaddlePaddle 3.0.
-const FROM_END: &[&str] = &["gather_nd", "index_select", "scatter_nd_add", "take_along_axis"];
 
 impl Indices {
     /// Returns the input of a kind of operator that holds indices.
@@ -71,7 +71,7 @@ impl Indices {
 
     /// Raises an error if an index is out of range.
     pub(crate) fn check(&self, frame: &Frame<'_>, step: &Step, op: &Op) -> Result<(), Finding> {
-        if FROM_END.contains(&op.kind.as_str()) && frame.release() >= 3_000_000 {
+        if self.from_end.is_some_and(|release| frame.release() >= release) {
             return Ok(());
         }
         let given = |slot: &str| {

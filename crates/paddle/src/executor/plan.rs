@@ -5,7 +5,7 @@ use std::fmt;
 
 use lodstone_model::{Op, Program};
 use lodstone_schema::Finding;
-use lodstone_schema::paddle::{Choice, Operator, operator};
+use lodstone_schema::paddle::{Choice, Operator, Release, operator};
 
 use crate::executor::error::{Error, Failure, OpPosition, Result};
 use crate::executor::frame::{Blocks, Frame};
@@ -35,9 +35,9 @@ pub(crate) enum Implementation {
 
 impl Implementation {
     /// Returns the implementation that the row of an operator declares.
-    fn of(op: &Op) -> std::result::Result<Self, Finding> {
-        let (row, choice) =
-            choice(op).ok_or_else(|| Finding::internal("the operator has no implementation"))?;
+    fn of(op: &Op, release: Release) -> std::result::Result<Self, Finding> {
+        let (row, choice) = choice(op, release)
+            .ok_or_else(|| Finding::internal("the operator has no implementation"))?;
         let native = || native::function(row.kind);
         Ok(match choice {
             Choice::Native => Self::Native(native()?),
@@ -49,9 +49,9 @@ impl Implementation {
 }
 
 /// Returns the row of an operator and its computation, if it is supported.
-fn choice(op: &Op) -> Option<(&'static Operator, Choice)> {
+fn choice(op: &Op, release: Release) -> Option<(&'static Operator, Choice)> {
     let row = operator(&op.kind)?;
-    Some((row, row.computation.choose(op)?))
+    Some((row, row.choose(op, release)?))
 }
 
 impl fmt::Debug for Implementation {
@@ -71,12 +71,12 @@ impl Plan {
     /// # Errors
     /// If the program contradicts itself, or operators are not supported: all of those are reported.
     pub(crate) fn new(program: &Program, fetch: &[String]) -> Result<Self> {
-        let layout = Layout::new(program, fetch)?;
+        let (layout, release) = (Layout::new(program, fetch)?, Release::of(program));
         check_known(program)?;
         let mut implementation = Vec::with_capacity(program.blocks.len());
         for (number, block) in program.blocks.iter().enumerate() {
             let of = |(at, op): (usize, &Op)| {
-                Implementation::of(op).map_err(|finding| Error::Operator {
+                Implementation::of(op, release).map_err(|finding| Error::Operator {
                     place: OpPosition::of(number, at, op),
                     finding,
                 })
@@ -148,7 +148,11 @@ impl Blocks for Plan {
 
 /// Fails if operators are not supported, with all of them.
 fn check_known(program: &Program) -> Result<()> {
-    let unknown: BTreeSet<String> =
-        program.ops().filter(|op| choice(op).is_none()).map(|op| op.kind.clone()).collect();
+    let release = Release::of(program);
+    let unknown: BTreeSet<String> = program
+        .ops()
+        .filter(|op| choice(op, release).is_none())
+        .map(|op| op.kind.clone())
+        .collect();
     if unknown.is_empty() { Ok(()) } else { Err(Error::Unknown(unknown.into_iter().collect())) }
 }

@@ -11,7 +11,8 @@ use lodstone_model::{
 };
 use lodstone_schema::onnx::infer::ValueInfo;
 use lodstone_schema::paddle::{
-    LodRule, need_check_feed, operator, set_stop_gradient, stop_gradient, with_stop_gradient,
+    LodRule, Release, need_check_feed, operator, set_stop_gradient, stop_gradient,
+    with_stop_gradient,
 };
 
 use crate::program::error::{self, Error, Result, variable};
@@ -20,9 +21,6 @@ use crate::program::known::{Known, forget, merge, written};
 use crate::program::names::Names;
 use crate::program::operator::Operator;
 use crate::program::optimizer::Decay;
-
-/// The release of PaddlePaddle whose conventions are followed: 2.6.2.
-pub(crate) const RELEASE: i64 = 2_006_002;
 
 /// A variable of a program, by name.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -173,7 +171,7 @@ impl Network {
     pub fn new() -> Self {
         let empty = || {
             Program::from(Topology {
-                version: Some(RELEASE),
+                version: Some(Release::WRITTEN.number()),
                 blocks: vec![Block { parent: -1, ..Block::default() }],
                 ..Topology::new(Dialect::Paddle)
             })
@@ -540,7 +538,7 @@ impl Network {
         if let Some(outputs) = native_outputs(op, self) {
             return outputs.map_err(wrong);
         }
-        let lowered = lower_op(&lowered_part(op), RELEASE, self).map_err(wrong)?;
+        let lowered = lower_op(&lowered_part(op), Release::WRITTEN, self).map_err(wrong)?;
         let outputs = lowered.outputs.into_iter().map(|output| (output.variable, output.info));
         let mut outputs: Vec<(String, ValueInfo)> = outputs.collect();
         outputs.extend(unlowered_outputs(op, &outputs));

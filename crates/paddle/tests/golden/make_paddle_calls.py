@@ -350,6 +350,81 @@ def calls():
     yield "in place", in_place, X()
 
 
+def changed():
+    """Yields calls of operators that compute something else than in 2.6.2, with the inputs for which they do."""
+    halves = np.array([[-2.5, -1.5, -0.5, 0.5, 1.5, 2.5, 3.5, 0.49999997, np.nan, np.inf, -0.0, 7.3]], "float32")
+    yield "round halves", paddle.round, [halves]
+    yield "round float64", paddle.round, [halves.astype("float64")]
+    odd = np.array([[1.0, np.nan, 2.0], [3.0, 0.5, -np.inf], [4.0, 4.0, 1.5]], "float32")
+    for name in ("max", "min", "amax", "amin"):
+        function = getattr(paddle, name)
+        yield f"{name} nan", function, [odd]
+        yield f"{name} nan axis", lambda x, f=function: f(x, axis=1), [odd]
+        yield f"{name} nan keepdim", lambda x, f=function: f(x, axis=[-2], keepdim=True), [odd.astype("float64")]
+    for name in ("maximum", "minimum"):
+        function = getattr(paddle, name)
+        yield f"{name} nan", function, [odd, odd.T.copy()]
+        yield f"{name} nan broadcast", function, [odd[:, :1].copy(), np.array([[1.0, np.nan, 2.5]], "float32")]
+        yield f"{name} nan rank", function, [np.array([2.0, np.nan, 1.0], "float32"), odd]
+        yield f"{name} integers", function, [np.array([[1, 5]]), np.array([[4], [2]])]
+    rows = np.arange(1.0, 25.0, dtype="float32").reshape(2, 3, 4)
+    yield "trace axes", lambda x: paddle.trace(x, 1, 2, 0), [rows]
+    yield "trace axes from end", lambda x: paddle.trace(x, -1, -1, -2), [rows]
+    steps = np.array([[-1.5, 0.0, 2.0], [0.0, 0.5, np.nan]], "float32")
+    yield "heaviside rank", paddle.heaviside, [steps[1].copy(), np.array([[0.25], [0.75]], "float32")]
+    yield "heaviside rank of second", paddle.heaviside, [steps, np.array([0.25, 0.5, 0.75], "float32")]
+    limits = np.array([[-0.5, 0.5, -0.50000006, 0.3, 0.50000006, np.nan, np.inf]], "float32")
+    yield "F.hardshrink limits", lambda x: F.hardshrink(x, 0.5), [limits]
+    fractions = np.array([[1.0009766, 1.0004883, -2.7182817, 65519.0, 65520.0, 3e-8, 1e-7, 0.1, 4.6862965]], "float32")
+    for dtype in ("float16", "bfloat16"):
+        yield f"cast {dtype}", lambda x, d=dtype: x.astype(d).astype("float32"), [fractions]
+        yield f"cast {dtype} of truths", lambda x, d=dtype: (x > 1).astype(d).astype("float32"), [fractions]
+        yield f"full {dtype}", lambda x, d=dtype: paddle.full([2], 4.686296, d).astype("float32") + x, [fractions[:, :1].copy()]
+        yield f"full_like {dtype}", lambda x, d=dtype: paddle.full_like(x, -6.2412038, d).astype("float32"), [fractions]
+    line = (np.arange(12.0, dtype="float32") ** 1.5).reshape(1, 2, 6)
+    yield "F.interpolate linear to one", lambda x: F.interpolate(x, [1], mode="linear", data_format="NCW"), [line]
+    yield "F.interpolate linear scale to one", lambda x: F.interpolate(x, scale_factor=0.2, mode="linear", data_format="NCW"), [line]
+    cube = (np.arange(48.0, dtype="float32") ** 1.5).reshape(1, 1, 4, 3, 4)
+    yield "F.interpolate trilinear to one", lambda x: F.interpolate(x, [2, 1, 1], mode="trilinear", data_format="NCDHW"), [cube]
+    image = (np.arange(24.0, dtype="float32") ** 1.5).reshape(1, 1, 4, 6)
+    yield "F.interpolate bilinear to one", lambda x: F.interpolate(x, [1, 2], mode="bilinear"), [image]
+    weighted = lambda x, y, w: F.binary_cross_entropy_with_logits(x, y, pos_weight=w, reduction="none")
+    logits, shares = np.array([[-1.0, 0.5, 2.0]], "float32"), np.array([[0.25, 1.0, 0.6]], "float32")
+    yield "F.binary_cross_entropy_with_logits weighted", weighted, [logits, shares, np.array([2.0, 3.0, 0.5], "float32")]
+    yield "strided_slice backward", lambda x: paddle.strided_slice(x, [1, 2], [2, -1], [-5, -4], [-1, -2]), [rows]
+    # What 2.6.2 requires.
+    image = np.arange(24.0, dtype="float32").reshape(1, 2, 3, 4)
+    like = np.zeros((1, 1, 5, 7), "float32")
+    yield "F.pad computed", pad_to, [image, like]
+    yield "F.interpolate list", resize_to, [image, like]
+    yield "slice computed", lambda x, n: x[:, : n[0]], [rows, np.array([2])]
+    yield "strided_slice computed", lambda x, n: paddle.strided_slice(x, [1], [0], [n], [2]), [rows, np.array([3])]
+    yield "F.sequence_mask computed", lambda x, n: F.sequence_mask(x, n), [np.array([1, 3]), np.array([4])]
+    yield "clip computed", lambda x, n: paddle.clip(x, n, 5.0), [rows, np.array([2.5], "float32")]
+    # Slices along the last axis are compared in another order than in NumPy.
+    slices = np.array([[[0, 1, 1], [1, 1, 0]], [[1, 0, 1], [0, 1, 1]]], "float32")
+    for axis in (0, 1, 2):
+        yield f"unique slices {axis}", lambda x, a=axis: paddle.unique(x, True, True, True, axis=a), [slices]
+    sizes = [112.0, 111.99999, 223.99998, 224.0, 223.9997, 447.9997, 448.0, 447.99]
+    regions = np.array([[0, 0, size, size] for size in sizes], "float32")
+    # Regions at the borders of levels.
+    yield "distribute_fpn_proposals borders", levels, [regions, np.array([5, 3], "int32")]
+    yield "distribute_fpn_proposals float64", levels, [regions.astype("float64"), np.array([8], "int32")]
+
+
+def levels(regions, counts):
+    _, order, counts = paddle.vision.ops.distribute_fpn_proposals(regions, 2, 5, 4, 224, rois_num=counts)
+    return [order, *counts]
+
+
+def pad_to(x, like):
+    return F.pad(x, [0, like.shape[3] - x.shape[3], like.shape[2] - x.shape[2], 0])
+
+
+def resize_to(x, like):
+    return F.interpolate(x, [like.shape[2], like.shape[3]], mode="bilinear")
+
+
 def set_slice(x):
     y = x + 0.0
     y[:, 1] = 0.5
@@ -535,6 +610,7 @@ def main(out):
         layer = make()
         layer.eval()
         every.append((name, layer, [floats(2, 3, 4)]))
+    every += changed()
     for name, function, inputs in every:
         with tempfile.TemporaryDirectory() as folder:
             line, reason = attempt(folder, name, function, inputs)

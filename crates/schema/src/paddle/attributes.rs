@@ -1,8 +1,8 @@
-//! Attributes of PaddlePaddle's operators: their types and defaults.
+//! Attributes of PaddlePaddle's operators: their types and defaults; and the types of inputs of integers.
 
 use std::sync::LazyLock;
 
-use lodstone_model::{AttributeValue, ByteString, Op};
+use lodstone_model::{AttributeValue, ByteString, DType, Op};
 use serde_json::Value;
 
 use crate::rows::Rows;
@@ -35,6 +35,11 @@ impl AttributeSpec {
         let like = default.clone().or_else(|| read(kind, &Value::Null));
         Self { name, default, like }
     }
+
+    /// Whether 2.6.2 rejects an operator without it.
+    pub fn is_required(&self) -> bool {
+        self.default.is_none() && self.like.is_some()
+    }
 }
 
 /// Returns the attributes of an operator in the order of the registry, and those of all operators; only the latter if
@@ -52,6 +57,22 @@ pub fn attributes(operator: &str) -> impl Iterator<Item = &'static AttributeSpec
 pub fn attribute<'o>(op: &'o Op, name: &str) -> Option<&'o AttributeValue> {
     let default = || attributes(&op.kind).find(|known| known.name == name)?.default.as_ref();
     op.attribute(name).or_else(default)
+}
+
+/// Returns the element type of an input of integers, if 2.6.2 reads only one: an index, a size, a label.
+pub fn input_type(operator: &str, slot: &str) -> Option<DType> {
+    static TYPES: LazyLock<Rows<Vec<(&str, DType)>>> = LazyLock::new(|| {
+        let table = include_str!("../../data/paddle_input_types.tsv");
+        Rows::new(table, 0, |lines| lines.filter_map(input_of).collect())
+    });
+    let slots = TYPES.get(operator)?;
+    slots.iter().find(|(known, _)| *known == slot).map(|(_, dtype)| *dtype)
+}
+
+/// Reads a slot and its element type from a line.
+fn input_of(line: &'static str) -> Option<(&'static str, DType)> {
+    let mut columns = line.split('\t').skip(1);
+    Some((columns.next()?, DType::from_name(columns.next()?)?))
 }
 
 /// Converts a value of the table to a type; an empty value if it is null.
@@ -100,6 +121,18 @@ mod tests {
         assert_eq!(default("softmax_grad", "axis"), Some(AttributeValue::Int(-1)));
         assert_eq!(default("momentum", "mu"), None);
         assert_eq!(default("while", "sub_block"), None);
+    }
+
+    #[test]
+    fn every_input_type_is_that_of_a_slot() {
+        for line in include_str!("../../data/paddle_input_types.tsv").lines() {
+            let columns: Vec<&str> = line.split('\t').collect();
+            let [kind, slot, dtype] = columns.as_slice() else { unreachable!("{line}") };
+            let row = crate::paddle::operator(kind);
+            assert!(row.is_some_and(|row| row.inputs.iter().any(|it| it.name == *slot)), "{line}");
+            assert_eq!(input_type(kind, slot), DType::from_name(dtype), "{line}");
+        }
+        assert_eq!(input_type("reshape2", "Shape"), None);
     }
 
     #[test]

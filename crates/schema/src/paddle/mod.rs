@@ -16,18 +16,20 @@ mod files;
 mod gradients;
 mod operators;
 mod prune;
+mod releases;
 mod reserved;
 mod roles;
 mod stale;
 
 pub use activation::Activation;
-pub use attributes::{AttributeSpec, attribute, attributes};
+pub use attributes::{AttributeSpec, attribute, attributes, input_type};
 pub use files::{LOAD_MERGED, POSITION, SAVE_MERGED, is_load, is_merged, is_save, record_position};
 pub use gradients::{EMPTY, GRAD, gradient_of, gradient_ops, has_gradient};
 pub use operators::{
-    Choice, Computation, LodRule, Operator, Share, SharedLod, Slot, operator, operators,
+    Choice, Computation, LodRule, Operator, Share, SharedLod, Slot, operator, operators, truncates,
 };
 pub use prune::{Unprunable, for_test, prune};
+pub use releases::Release;
 pub use reserved::{
     forward_block, is_target, need_check_feed, set_forward_block, set_is_target,
     set_need_check_feed, set_stop_gradient, stop_gradient, with_stop_gradient,

@@ -8,6 +8,7 @@
 //! | computation | a [`Computation`]: `native`, `native_exported`, `lowered`, `native_if_...`; `-` for none |
 //! | LoD | a [`LodRule`]: `Out=X Mask=X`, `-` for none, `Out=X+` if that [joins](Share::joins) several, `computed`, `?` |
 //! | risk | a [`Risk`]: `reads`, `writes`, `runs`, `connects`; `-` for none |
+//! | changes | the releases since which it computes something else, in programs that follow them: `2.5 3.1`; `-` for none |
 //! | gradient | the kind of its gradient operator, `block` if it is a gradient block, `-` for none |
 //! | gradient inputs, outputs, attributes | how the gradient operator is built (`gradients.rs`); only where there is one |
 //!
@@ -16,14 +17,15 @@
 //!
 //! Source of truth: the registries of 1.8.5, 2.6.2 and 3.3.1 and the makers of gradients of 2.6.2, by the scripts in
 //! `data/`; for LoD, what the operators of 2.6.2 (`flatten`, `squeeze`, `unsqueeze`, `reshape`, `one_hot` and `pad2d`:
-//! 1.8.5) give for inputs of different LoD; for risks, the operators of 0.10 to 3.3.1.
+//! 1.8.5) give for inputs of different LoD; for risks, the operators of 0.10 to 3.3.1; for changes, the results of 1.8.5,
+//! 2.6.2, 3.0.0, 3.1.1, 3.2.2 and 3.3.1, and the sources of the releases between.
 
 use std::sync::LazyLock;
 
 use lodstone_model::{AttributeValue, DType, Op};
 
 use super::gradients::Gradient;
-use super::{attribute, codes};
+use super::{Release, attribute, codes};
 use crate::Risk;
 use crate::rows::Rows;
 
@@ -50,6 +52,8 @@ pub struct Operator {
     pub lod: LodRule,
     /// Its side effect, if any.
     pub risk: Option<Risk>,
+    /// The releases since which it computes something else.
+    pub changes: Vec<Release>,
     /// How its gradient is computed.
     pub(super) gradient: Gradient,
 }
@@ -83,9 +87,10 @@ pub enum Computation {
     NativeIfSparseGradient,
     /// The native function unless `is_test`, ONNX's operators otherwise.
     NativeIfTraining,
-    /// The native function if `out_dtype` is float16 or bfloat16, ONNX's operators otherwise.
-    NativeIfHalf,
-    /// The native function if it reads NaN, ONNX's operators otherwise.
+    /// The native function if `out_dtype` is float16 or bfloat16 and the release truncates to it, ONNX's operators
+    /// otherwise.
+    NativeIfTruncated,
+    /// The native function if it reads NaN and computes what it does in 2.6.2, ONNX's operators otherwise.
     NativeIfNan,
     /// The native function if `porder` is infinite and it reads NaN, ONNX's operators otherwise.
     NativeIfInfiniteNormOfNan,
@@ -152,8 +157,35 @@ impl Operator {
         let computation = Computation::parse(column()?)?;
         let (lod, risk) = (LodRule::parse(column()?)?, column()?);
         let risk = if risk == "-" { None } else { Some(Risk::parse(risk)?) };
+        let changes = column()?.split(' ').filter(|change| *change != "-");
+        let changes = changes.map(Release::parse).collect::<Option<_>>()?;
         let gradient = Gradient::parse(columns)?;
-        Some(Self { kind, releases, inputs, outputs, computation, lod, risk, gradient })
+        Some(Self { kind, releases, inputs, outputs, computation, lod, risk, changes, gradient })
+    }
+
+    /// Whether it computes something else in a release than in 2.6.2.
+    pub fn has_changed_by(&self, release: Release) -> bool {
+        self.changes.iter().any(|change| Release::WRITTEN < *change && *change <= release)
+    }
+
+    /// Returns what computes an operator of this kind in a program that follows a release; `None` if nothing does.
+    pub fn choose(&self, op: &Op, release: Release) -> Option<Choice> {
+        let native_if = |holds: bool| if holds { Choice::Native } else { Choice::Lowered };
+        Some(match self.computation {
+            Computation::None => return None,
+            Computation::Native | Computation::NativeExported => Choice::Native,
+            Computation::Lowered => Choice::Lowered,
+            Computation::NativeIfSparse => Choice::NativeIfSparse,
+            Computation::NativeIfSparseGradient => native_if(is_true(op, "is_sparse")),
+            Computation::NativeIfTraining => native_if(!is_true(op, "is_test")),
+            Computation::NativeIfTruncated => native_if(is_truncated(op, release)),
+            Computation::NativeIfNan if self.has_changed_by(release) => Choice::Lowered,
+            Computation::NativeIfNan => Choice::NativeIfNan,
+            Computation::NativeIfInfiniteNormOfNan => match attribute(op, "porder") {
+                Some(AttributeValue::Float(order)) if order.is_infinite() => Choice::NativeIfNan,
+                _ => Choice::Lowered,
+            },
+        })
     }
 }
 
@@ -174,7 +206,7 @@ impl Computation {
             "native_if_sparse" => Self::NativeIfSparse,
             "native_if_sparse_gradient" => Self::NativeIfSparseGradient,
             "native_if_training" => Self::NativeIfTraining,
-            "native_if_half" => Self::NativeIfHalf,
+            "native_if_truncated" => Self::NativeIfTruncated,
             "native_if_nan" => Self::NativeIfNan,
             "native_if_infinite_norm_of_nan" => Self::NativeIfInfiniteNormOfNan,
             _ => return None,
@@ -190,34 +222,25 @@ impl Computation {
     pub fn is_lowered(self) -> bool {
         !matches!(self, Self::None | Self::Native)
     }
-
-    /// Returns what computes this operator; `None` if nothing does.
-    pub fn choose(self, op: &Op) -> Option<Choice> {
-        let native_if = |holds: bool| if holds { Choice::Native } else { Choice::Lowered };
-        Some(match self {
-            Self::None => return None,
-            Self::Native | Self::NativeExported => Choice::Native,
-            Self::Lowered => Choice::Lowered,
-            Self::NativeIfSparse => Choice::NativeIfSparse,
-            Self::NativeIfSparseGradient => native_if(is_true(op, "is_sparse")),
-            Self::NativeIfTraining => native_if(!is_true(op, "is_test")),
-            Self::NativeIfHalf => native_if(becomes_half(op)),
-            Self::NativeIfNan => Choice::NativeIfNan,
-            Self::NativeIfInfiniteNormOfNan => match attribute(op, "porder") {
-                Some(AttributeValue::Float(order)) if order.is_infinite() => Choice::NativeIfNan,
-                _ => Choice::Lowered,
-            },
-        })
-    }
 }
 
 fn is_true(op: &Op, name: &str) -> bool {
     matches!(op.attribute(name), Some(AttributeValue::Bool(true)))
 }
 
-fn becomes_half(op: &Op) -> bool {
+/// Whether a `cast` truncates: to bfloat16 up to 2.6, to float16 up to 3.1. Later releases round to the nearest value.
+fn is_truncated(op: &Op, release: Release) -> bool {
     let Some(AttributeValue::Int(code)) = op.attribute("out_dtype") else { return false };
-    matches!(codes::dtype(*code), DType::Float16 | DType::BFloat16)
+    truncates(codes::dtype(*code), release)
+}
+
+/// Whether numbers become halves by truncation in a release.
+pub fn truncates(dtype: DType, release: Release) -> bool {
+    match dtype {
+        DType::BFloat16 => release < Release::new(3, 0),
+        DType::Float16 => release < Release::new(3, 2),
+        _ => false,
+    }
 }
 
 impl LodRule {

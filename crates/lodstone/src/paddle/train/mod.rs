@@ -9,9 +9,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use lodstone_checkpoint::{Serial, Snapshot};
 use lodstone_formats::paddle::stream::{self, Layout};
 use lodstone_formats::{OpenOptions, WriteOptions, paddle::program};
-use lodstone_lowering::lower;
+use lodstone_lowering::pir;
 use lodstone_model::{
-    DType, Dialect, Model, Parameter, Program, Programs, Tensor, TensorType, ValueType, Var, some,
+    DType, Model, Parameter, Program, Programs, Tensor, TensorType, ValueType, Var, some,
 };
 use lodstone_paddle::checkpoint::{Contents, RestoreOptions, Restored, restore_for};
 use lodstone_paddle::executor::{Dirs, Executor, Prepared, RANDOM_STATE, Scope};
@@ -383,11 +383,7 @@ pub fn open_training(
         },
     };
     let mut model = open_with(&path, options)?;
-    if model.main().is_some_and(|program| program.dialect == Dialect::Pir) {
-        let mut report = std::mem::take(&mut model.report);
-        lower(&mut model, Dialect::Paddle, &mut report).transpose()?;
-        model.report = report;
-    }
+    pir::to_run(&mut model)?;
     if let Some(startup) = startup {
         model.programs.insert(Programs::STARTUP, startup);
     }

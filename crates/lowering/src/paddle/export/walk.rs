@@ -8,7 +8,9 @@ use lodstone_model::{
 };
 use lodstone_schema::onnx::infer::ValueInfo;
 use lodstone_schema::onnx::quoted;
-use lodstone_schema::paddle::{CONVENTIONS, EMPTY, LodRule, Share, SharedLod, interface, operator};
+use lodstone_schema::paddle::{
+    CONVENTIONS, EMPTY, LodRule, Release, Share, SharedLod, interface, operator,
+};
 use lodstone_schema::{Code, Finding, Findings, Origin, Origins};
 
 use super::integers::{Product, products};
@@ -113,7 +115,7 @@ pub(super) struct Walk<'p> {
     pub(super) left_out: HashSet<(usize, usize)>,
     /// What became of each operator, if that is requested.
     covered: Option<BTreeMap<(usize, usize), OperatorCoverage>>,
-    release: i64,
+    release: Release,
     /// The number of operators that may still be translated.
     work: u64,
 }
@@ -162,7 +164,7 @@ impl<'p> Walk<'p> {
             products,
             left_out: HashSet::new(),
             covered: None,
-            release: program.version.unwrap_or(0),
+            release: Release::of(program),
             work: ops.saturating_mul(MAX_WORK).max(1 << 12),
         };
         walk.parameters();

@@ -1,5 +1,6 @@
 //! Gradients of functions of each element, and of rows.
 
+use lodstone_schema::paddle::Release;
 use std::f64::consts::{FRAC_2_SQRT_PI, LN_2, PI, SQRT_2};
 
 use super::super::activations::{exponent, limits, slopes, soft_plus};
@@ -33,7 +34,11 @@ pub(super) const RULES: &[(&str, Rule)] = &[
         true => steep(op, "X", gelu_by_tanh),
         false => steep(op, "X", gelu),
     }),
-    ("hard_shrink_grad", |op| beyond(op, "threshold")),
+    ("hard_shrink_grad", |op| {
+        // Since 3.1, elements at the threshold are kept.
+        let keeps = !op.is_older_than(Release::new(3, 1));
+        beyond(op, "threshold", keeps)
+    }),
     ("hard_sigmoid_grad", |op| {
         let slope = op.float("slope")?.into();
         between(op, "Out", (0.0, 1.0), slope)
@@ -71,7 +76,7 @@ pub(super) const RULES: &[(&str, Rule)] = &[
     }),
     ("relu6_grad", |op| {
         // The attribute applies up to 2.4.
-        let old = op.is_older_than(2_005_000);
+        let old = op.is_older_than(Release::new(2, 5));
         let most = if old { op.float("threshold").unwrap_or(6.0) } else { 6.0 };
         between(op, "Out", (0.0, most.into()), 1.0)
     }),
@@ -103,7 +108,7 @@ pub(super) const RULES: &[(&str, Rule)] = &[
     ("sin_grad", |op| steep(op, "X", |op, x| op.call("Cos", &[x], []))),
     ("softmax_grad", softmax),
     ("softplus_grad", |op| steep(op, "X", soft_plus_slope)),
-    ("softshrink_grad", |op| beyond(op, "lambda")),
+    ("softshrink_grad", |op| beyond(op, "lambda", false)),
     ("softsign_grad", |op| {
         steep(op, "X", |op, x| {
             let size = op.call("Abs", &[x], [])?;
@@ -119,7 +124,7 @@ pub(super) const RULES: &[(&str, Rule)] = &[
         })
     }),
     ("square_grad", |op| steep(op, "X", |op, x| op.times(x, 2.0))),
-    ("swish_grad", |op| match op.is_older_than(2_005_000) {
+    ("swish_grad", |op| match op.is_older_than(Release::new(2, 5)) {
         true => swish(op, op.float("beta").unwrap_or(1.0)),
         false => swish(op, 1.0),
     }),
@@ -168,10 +173,16 @@ fn between(op: &mut Operator<'_>, slot: &str, (least, most): (f64, f64), slope: 
 }
 
 /// The derivative is 1 beyond a distance from 0.
-fn beyond(op: &mut Operator<'_>, name: &str) -> Outcome {
+fn beyond(op: &mut Operator<'_>, name: &str, with_limit: bool) -> Outcome {
     let (x, given, near) = (op.input("X")?, op.gradient("Out")?, op.float(name)?);
     let size = op.call("Abs", &[&x], [])?;
-    let far = op.above(&size, near.into())?;
+    let far = match with_limit {
+        true => {
+            let near = op.number(x.dtype(), near.into())?;
+            op.call("GreaterOrEqual", &[&size, &near], [])?
+        }
+        false => op.above(&size, near.into())?,
+    };
     let x = op.only(&far, &given)?;
     op.put_gradient("X", &x)
 }
@@ -251,7 +262,7 @@ fn gelu_by_tanh(op: &mut Operator<'_>, x: &Value) -> Outcome<Value> {
 
 fn hard_swish(op: &mut Operator<'_>, x: &Value) -> Outcome<Value> {
     // Its attributes apply up to 2.4.
-    let (threshold, scale, offset) = match op.is_older_than(2_005_000) {
+    let (threshold, scale, offset) = match op.is_older_than(Release::new(2, 5)) {
         true => (op.float("threshold")?, op.float("scale")?, op.float("offset")?),
         false => (6.0, 6.0, 3.0),
     };

@@ -1,5 +1,7 @@
 //! Gradients of element-wise functions of two tensors: broadcast dims are summed.
 
+use lodstone_schema::paddle::Release;
+
 use super::super::operator::{Operator, Outcome, Rule};
 use crate::onnx::Value;
 
@@ -59,11 +61,17 @@ fn divide(op: &mut Operator<'_>) -> Outcome {
     })
 }
 
-/// Of `max` and `min`: of equal elements, the second gets the gradient, and neither where one is NaN.
+/// Of `max` and `min`: of equal elements, each gets half of the gradient; up to 3.0, the second gets all of it. Neither
+/// gets any where one is NaN.
 fn one_of(op: &mut Operator<'_>, first: &str, second: &str) -> Outcome {
-    let ((x, y), given) = (op.pair()?, op.gradient("Out")?);
-    let is_first = op.call(first, &[&x, &y], [])?;
+    let ((x, y), mut given) = (op.pair()?, op.gradient("Out")?);
+    let mut is_first = op.call(first, &[&x, &y], [])?;
     let is_second = op.call(second, &[&x, &y], [])?;
+    if !op.is_older_than(Release::new(3, 1)) {
+        let (is_equal, half) = (op.call("Equal", &[&x, &y], [])?, op.times(&given, 0.5)?);
+        given = op.choose(&is_equal, &half, &given)?;
+        is_first = op.call("Or", &[&is_first, &is_equal], [])?;
+    }
     put(op, "X", &x, |op| op.only(&is_first, &given))?;
     put(op, "Y", &y, |op| op.only(&is_second, &given))
 }

@@ -1,6 +1,7 @@
 //! Gradients of losses.
 
 use lodstone_model::DType;
+use lodstone_schema::paddle::Release;
 
 use super::super::loss::{as_column, beside};
 use super::super::operator::{Operator, Outcome, Rule};
@@ -201,14 +202,23 @@ fn nll_loss(op: &mut Operator<'_>) -> Outcome {
     op.put_gradient("X", &y)
 }
 
-/// `w s - z`, where `s` is the sigmoid of `x`, and `w` 1 or `pos_weight`: not the true gradient, but PaddlePaddle's.
+/// `1 - z - w (1 - s)`, where `s` is the sigmoid of `x`, and `w` 1 or `pos_weight`. Up to 2.6, `w s - z`: not the true
+/// gradient, but PaddlePaddle's.
 fn sigmoid_cross_entropy(op: &mut Operator<'_>) -> Outcome {
     let (x, label, given) = (op.input("X")?, op.input("Label")?, op.gradient("Out")?);
-    let mut share = op.call("Sigmoid", &[&x], [])?;
-    if let Some(weight) = op.optional("pos_weight")? {
-        share = op.mul(&share, &weight)?;
-    }
-    let slope = op.sub(&share, &label)?;
+    let share = op.call("Sigmoid", &[&x], [])?;
+    let slope = match op.optional("pos_weight")? {
+        Some(weight) if !op.is_older_than(Release::new(3, 0)) => {
+            let (rest, other) = (op.one_less(&share)?, op.one_less(&label)?);
+            let rest = op.mul(&rest, &weight)?;
+            op.sub(&other, &rest)?
+        }
+        Some(weight) => {
+            let share = op.mul(&share, &weight)?;
+            op.sub(&share, &label)?
+        }
+        None => op.sub(&share, &label)?,
+    };
     let y = op.mul(&given, &slope)?;
     let ignored = op.int("ignore_index")?;
     #[expect(clippy::cast_precision_loss, reason = "labels are floats")]

@@ -128,7 +128,7 @@ fn means(op: &mut Operator<'_>, x: &Value, given: &Value, is_global: bool) -> Ou
 fn along(op: &Operator<'_>, dims: &[i64], found: &[i64]) -> Outcome<Vec<Vec<Share>>> {
     let spatial = dims.len();
     let adaptive = op.flag("adaptive")?;
-    let exclusive = op.flag("exclusive")?;
+    let (exclusive, old) = (op.flag("exclusive")?, op.windows_exceed_padding()?);
     let (size, strides) = (op.each("ksize", spatial)?, op.each("strides", spatial)?);
     let pads = match op.pads(spatial)? {
         _ if adaptive => vec![0; 2 * spatial],
@@ -149,7 +149,7 @@ fn along(op: &Operator<'_>, dims: &[i64], found: &[i64]) -> Outcome<Vec<Vec<Shar
                 return Share { inside: begin..end, count: end - begin };
             }
             let before = at(begins);
-            let window = Window::at(number * at(&strides) - before, at(&size), *dim, before);
+            let window = Window::at(number * at(&strides) - before, at(&size), *dim, before, old);
             // A window without elements has no gradient.
             Share { inside: window.inside(*dim), count: window.count(*dim, exclusive).max(1) }
         };

@@ -1,6 +1,7 @@
 //! Gradients of sums, means and extrema: the gradient of a result goes to all elements that it depends on.
 
 use lodstone_model::DType;
+use lodstone_schema::paddle::Release;
 
 use super::super::operator::{Operator, Outcome, Rule};
 use crate::onnx::{Value, int};
@@ -92,11 +93,26 @@ fn mean(op: &mut Operator<'_>, x: &Value, given: &Value) -> Outcome {
     op.put_gradient("X", &y)
 }
 
-/// Each element that equals the extremum gets the gradient, however many there are.
+/// The elements that equal the extremum share its gradient, which is NaN if there are none; up to 3.0, each gets all of
+/// it.
 fn extreme(op: &mut Operator<'_>) -> Outcome {
     let (x, out, given) = reduced(op)?;
     let is_extreme = op.call("Equal", &[&x, &out], [])?;
-    let y = op.only(&is_extreme, &given)?;
+    if op.is_older_than(Release::new(3, 1)) {
+        let y = op.only(&is_extreme, &given)?;
+        return op.put_gradient("X", &y);
+    }
+    let each = op.cast(&is_extreme, x.dtype())?;
+    let rank = i64::try_from(x.rank()?).unwrap_or(i64::MAX);
+    let dims = op.ints("dim")?;
+    let axes: Vec<i64> = match op.flag("reduce_all")? || dims.is_empty() {
+        true => (0..rank).collect(),
+        false => dims,
+    };
+    let count =
+        if axes.is_empty() { each.clone() } else { op.reduce("ReduceSum", &each, &axes, true)? };
+    let share = op.mul(&given, &each)?;
+    let y = op.div(&share, &count)?;
     op.put_gradient("X", &y)
 }
 

@@ -3,7 +3,7 @@
 use lodstone_engine::{Dense, Threads, Value};
 use lodstone_model::{AttributeValue, DType, Op, Tensor};
 use lodstone_schema::Finding;
-use lodstone_schema::paddle::{Choice, codes, operator};
+use lodstone_schema::paddle::{Choice, Release, codes, operator};
 use lodstone_store::Blob;
 
 use super::{Outcome, Run, evaluated, input, output, rounded};
@@ -24,7 +24,9 @@ pub(super) const OPERATORS: &[(&str, Run)] = &[
 
 /// Whether an operator draws random numbers.
 pub fn draws(op: &Op) -> bool {
-    let is_native = || operator(&op.kind)?.computation.choose(op).map(|it| it == Choice::Native);
+    // No release changes what draws.
+    let is_native =
+        || operator(&op.kind)?.choose(op, Release::WRITTEN).map(|it| it == Choice::Native);
     let is_random = OPERATORS.iter().any(|(kind, _)| *kind == op.kind) || op.kind == "dpsgd";
     is_random && is_native() == Some(true)
 }

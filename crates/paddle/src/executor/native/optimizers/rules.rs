@@ -2,11 +2,13 @@
 //!
 //! The second argument of a rule only determines the type in which it computes.
 
+use lodstone_schema::paddle::Release;
+
 use super::number::{Each, Number};
 use super::{Call, Outcome, Rows, input};
 
 /// The first release of PaddlePaddle with bias correction of epsilon as well.
-const CORRECTED: i64 = 2_000_000;
+const CORRECTED: Release = Release::new(2, 0);
 
 /// `p - lr g`
 pub(super) fn sgd<T: Each<1>>(call: &mut Call<'_, '_>, _: T) -> Outcome {
@@ -259,7 +261,7 @@ fn decoupled<T: Each<3>>(call: &mut Call<'_, '_>, decay: T, rows: Rows) -> Outco
 
 /// Whether the program is of 1.x, which has less bias correction.
 fn is_older(call: &Call<'_, '_>) -> bool {
-    (1..CORRECTED).contains(&call.frame.release())
+    call.frame.release() < CORRECTED
 }
 
 /// Like `adam` with weight decay, and steps that are proportional to the norm of the parameter (You et al., 2020). Up to
