@@ -1,4 +1,5 @@
-//! Calls every operator that has a rule with random attributes, and compares the results with PaddlePaddle's.
+//! Calls every operator that has a rule with random attributes, and compares the results with those of PaddlePaddle 2.6.2
+//! and 3.3.1.
 
 use std::path::Path;
 use std::process::Command;
@@ -11,6 +12,7 @@ use crate::run::{Outcome, build, root, run, target};
 const CALLS: [usize; 2] = [30, 600];
 
 pub(super) fn sweep(python: &Path, extent: Extent) -> Result<(), Outcome> {
+    let newer = environment(python, "interop/requirements-paddle-3.3.1.txt")?;
     let python = environment(python, "interop/requirements-paddle-2.6.2.txt")?;
     let work = Work::new("sweep")?;
     build(&["--example", "run_calls"])?;
@@ -22,5 +24,9 @@ pub(super) fn sweep(python: &Path, extent: Extent) -> Result<(), Outcome> {
     if extent.all {
         command.arg("--all");
     }
-    run(&mut command)
+    run(&mut command)?;
+    let mut command = Command::new(newer);
+    command.arg("-B").arg(root().join("interop/paddle_sweep_newer.py"));
+    command.arg(target().join("debug/examples/run_calls")).arg(&work.directory);
+    run(command.arg(work.directory.join("newer")))
 }
