@@ -11,10 +11,11 @@ use std::path::{Path, PathBuf};
 use flate2::read::GzDecoder;
 use lodstone::finding::{Code, Located};
 use lodstone::{
-    ConvertOptions, DType, Dialect, Inputs, Parameter, Report, RunOptions, Target, Tensor, convert,
-    open, open_bytes, run, tensors,
+    AttributeValue, ConvertOptions, DType, Dialect, Inputs, Parameter, Report, RunOptions, Target,
+    Tensor, convert, open, open_bytes, run, tensors,
 };
 use lodstone_lowering::lower;
+use lodstone_schema::paddle::{attributes, input_type};
 use lodstone_store::Blob;
 
 use crate::paddle_recorded as recorded;
@@ -193,6 +194,44 @@ fn calls_of_public_functions_give_what_paddlepaddle_gave() {
         3 * calls.len(),
         wrong.join("\n")
     );
+}
+
+#[test]
+fn written_operators_have_what_paddlepaddle_2_6_2_requires() {
+    let (mut slices, mut sizes) = (0, 0);
+    for call in calls() {
+        let mut model = open_bytes(serde_json::to_vec(&call["pir"]).unwrap()).unwrap();
+        let Ok(_) = lower(&mut model, Dialect::Paddle, &mut Report::default()).unwrap() else {
+            continue;
+        };
+        let program = model.main().unwrap();
+        let dtype = |name: &str| {
+            let var = program.vars().find(|var| var.name == name)?;
+            Some(var.value.tensor_type()?.dtype)
+        };
+        assert_eq!(program.version, Some(2_006_002));
+        for op in program.ops() {
+            let what = format!("{}: `{}`", call["name"], op.kind);
+            let mut required = attributes(&op.kind).filter(|spec| spec.is_required());
+            let missing = required.find(|spec| op.attribute(spec.name).is_none());
+            assert!(missing.is_none() || op.kind.ends_with("_grad"), "{what}: {missing:?}");
+            if op.kind.ends_with("slice") {
+                let flags = op.attribute("infer_flags");
+                assert!(
+                    matches!(flags, Some(AttributeValue::Ints(it)) if !it.is_empty()),
+                    "{what}"
+                );
+                slices += 1;
+            }
+            for operand in &op.inputs {
+                let Some(expected) = input_type(&op.kind, &operand.slot) else { continue };
+                let found = operand.args.iter().map(|name| dtype(name));
+                assert!(found.into_iter().all(|it| it == Some(expected)), "{what}: {operand:?}");
+                sizes += 1;
+            }
+        }
+    }
+    assert!(slices > 10 && sizes > 5, "{slices} slices, {sizes} sizes");
 }
 
 /// A way of damaging an operator, and what it does.
