@@ -13,6 +13,7 @@ mod inspect;
 mod program;
 mod recover;
 mod remote;
+mod reported;
 mod run;
 mod scan;
 mod streams;

@@ -17,7 +17,7 @@ use serde::Serialize;
 
 use super::engine::{added_outputs, lowered};
 use super::{Engine, Inputs, RunOptions, Session, Value, no_program, required_inputs, tensors};
-use crate::numbers::numbers;
+use crate::numbers::{element_count, numbers};
 use crate::{Error, Result};
 
 /// The options of a comparison.
@@ -503,7 +503,7 @@ fn differences(
     }
     let (Some((data_a, of_a)), Some((data_b, of_b))) = (numbers(a), numbers(b)) else {
         let same = a.dtype == b.dtype && a.data.bytes()? == b.data.bytes()?;
-        let (elements, outside) = (a.shape.iter().product(), u64::from(!same));
+        let (elements, outside) = (element_count(&a.shape), u64::from(!same));
         return Ok(Ok(ErrorDistribution { elements, outside, ..ErrorDistribution::default() }));
     };
     let (bytes_a, bytes_b) = (data_a.bytes()?, data_b.bytes()?);

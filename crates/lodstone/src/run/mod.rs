@@ -134,7 +134,13 @@ impl Session {
         let row = RUNS.iter().find(|row| row.dialect == program.dialect);
         let row = row.ok_or_else(|| not_run(program.dialect))?;
         let (inputs, values) = (required_inputs(model)?, values(model));
-        if let Some(name) = options.fetch.iter().find(|name| !is_known(name, &values)) {
+        // Such as the next values of states.
+        let is_added = |name: &String| {
+            let lowered = engine::lowered(model);
+            lowered.is_ok_and(|(it, _)| engine::added_outputs(model, &it).contains(name))
+        };
+        let mut unknown = options.fetch.iter().filter(|name| !is_known(name, &values));
+        if let Some(name) = unknown.find(|name| !is_added(name)) {
             let similar = similar(name, values.iter().map(String::as_str));
             return Err(Error::Absent(format!("the program has no value `{name}`{similar}")));
         }

@@ -81,7 +81,15 @@ impl Inputs {
         });
         let given: Types = given.collect();
         let mut variants = Vec::new();
-        for shapes in chosen(model, &open, &given) {
+        let own = self.lod.first().map(|(_, level)| level.len().saturating_sub(1) as u64);
+        let values = self.values.iter().filter_map(|(_, value)| match value {
+            Value::Tensor(tensor) => tensor.lod.0.first(),
+            _ => None,
+        });
+        let of_values = values.map(|level| level.len().saturating_sub(1) as u64).next();
+        let invented = open.iter().any(|input| input.declared.lod_level > 0).then_some(2);
+        let sequences = own.or(of_values).or(invented);
+        for shapes in chosen(model, &open, &given, sequences) {
             let (mut inputs, mut added) = (self.clone(), Vec::new());
             for ((input, number), shape) in open.iter().zip(&numbers).zip(shapes) {
                 let declared = &input.declared;
@@ -105,8 +113,8 @@ impl Inputs {
 
     /// Returns the number of rows of an input by its LoD: the last offset of its innermost level.
     fn rows(&self, name: &str) -> Option<u64> {
-        let levels = self.lod.iter().filter(|(known, _)| known == name);
-        levels.last().and_then(|(_, level)| level.last()).copied()
+        let (_, innermost) = self.lod.iter().rfind(|(known, _)| known == name)?;
+        innermost.last().copied()
     }
 }
 

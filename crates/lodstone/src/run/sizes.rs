@@ -71,8 +71,14 @@ impl Open {
 type Sizes = BTreeMap<Meaning, u64>;
 
 /// Returns shapes for the open inputs, in their order, and a second choice with other sizes, if one is accepted. `given` has
-/// the types of the other inputs. If no combination is accepted, the first one is returned: a run reports why.
-pub(super) fn chosen(model: &Model, open: &[Open], given: &Types) -> Vec<Vec<Vec<u64>>> {
+/// the types of the other inputs, `sequences` the number of sequences of an input with LoD: that of the examples. If no
+/// combination is accepted, the first one is returned: a run reports why.
+pub(super) fn chosen(
+    model: &Model,
+    open: &[Open],
+    given: &Types,
+    sequences: Option<u64>,
+) -> Vec<Vec<Vec<u64>>> {
     let symbols = symbols(open);
     let meaning = |input: &Open, axis: usize| match input.dims().get(axis) {
         Some(Dim::Symbol(symbol)) => symbols.get(symbol).copied(),
@@ -96,16 +102,19 @@ pub(super) fn chosen(model: &Model, open: &[Open], given: &Types) -> Vec<Vec<Vec
         .filter(|(_, _, dim)| !matches!(dim, Dim::Known(_)))
         .map(|(input, axis, _)| meaning(input, axis))
         .collect();
-    let all = combinations(&dynamic);
+    let all = combinations(&dynamic, sequences);
     let is_accepted = |sizes: &&Sizes| accepts(model, open, &shapes(sizes), given);
     let first = match dynamic.is_empty() {
         true => all.first(),
         false => all.iter().take(MAX_TRIED).find(is_accepted),
     };
     let Some(first) = first else { return all.first().map(shapes).into_iter().collect() };
-    // Channels are a property of the network.
+    // Channels are a property of the network, and the number of sequences is given.
+    let is_fixed = |meaning: &&Meaning| {
+        **meaning == Meaning::Channels || (**meaning == Meaning::Batch && sequences.is_some())
+    };
     let varies = |sizes: &&Sizes| {
-        let others = dynamic.iter().filter(|meaning| **meaning != Meaning::Channels);
+        let others = dynamic.iter().filter(|meaning| !is_fixed(meaning));
         others.clone().count() > 0 && others.clone().all(|it| sizes.get(it) != first.get(it))
     };
     let second = all.iter().filter(varies).take(MAX_TRIED).find(is_accepted);
@@ -126,12 +135,16 @@ fn symbols(open: &[Open]) -> BTreeMap<Arc<str>, Meaning> {
 }
 
 /// Returns all combinations of plausible sizes of some meanings.
-fn combinations(dynamic: &BTreeSet<Meaning>) -> Vec<Sizes> {
+fn combinations(dynamic: &BTreeSet<Meaning>, sequences: Option<u64>) -> Vec<Sizes> {
     let mut combinations = vec![Sizes::new()];
     for meaning in Meaning::ALL.into_iter().filter(|meaning| dynamic.contains(meaning)) {
+        let plausible = match (meaning, &sequences) {
+            (Meaning::Batch, Some(sequences)) => std::slice::from_ref(sequences),
+            _ => meaning.plausible(),
+        };
         let with = |sizes: &Sizes| {
             let sizes = sizes.clone();
-            meaning.plausible().iter().map(move |size| {
+            plausible.iter().map(move |size| {
                 let mut sizes = sizes.clone();
                 sizes.insert(meaning, *size);
                 sizes
@@ -158,5 +171,5 @@ fn accepts(model: &Model, open: &[Open], shapes: &[Vec<u64>], given: &Types) -> 
         shape.is_some_and(|shape| shape.contains(&Dim::Known(0)))
     };
     let outputs = lowered.main().map(|program| (conventions(program).interface)(program).outputs);
-    !inference.findings.breaks_rules() && !outputs.iter().flatten().any(|name| is_empty(name))
+    !inference.findings.breaks_rules() && !outputs.iter().flatten().any(is_empty)
 }
