@@ -59,7 +59,7 @@ use std::sync::LazyLock;
 use lodstone_model::{Block, Dialect, Dim, Op, Program, Tensor, Topology};
 use lodstone_schema::Finding;
 use lodstone_schema::onnx::infer::ValueInfo;
-use lodstone_schema::paddle::Release;
+use lodstone_schema::paddle::{Release, check_attributes};
 
 pub use crate::onnx::OPSET;
 
@@ -211,6 +211,7 @@ impl Output {
 /// If the operator is not supported, an input is missing, or the operator contradicts itself.
 pub fn lower_op(op: &Op, release: Release, given: &dyn VariableFacts) -> Result<Lowered, Finding> {
     let rule = RULES.get(op.kind.as_str()).ok_or("the operator is not supported")?;
+    check_attributes(op)?;
     let mut graph = Graph::default();
     op.reads().chain(op.writes()).for_each(|name| graph.names.take(name));
     graph.begin(op.kind.as_str());

@@ -5,7 +5,7 @@ use std::fmt;
 
 use lodstone_model::{Op, Program};
 use lodstone_schema::Finding;
-use lodstone_schema::paddle::{Choice, Operator, Release, operator};
+use lodstone_schema::paddle::{Choice, Operator, Release, check_attributes, operator};
 
 use crate::executor::error::{Error, Failure, OpPosition, Result};
 use crate::executor::frame::{Blocks, Frame};
@@ -38,6 +38,7 @@ impl Implementation {
     fn of(op: &Op, release: Release) -> std::result::Result<Self, Finding> {
         let (row, choice) = choice(op, release)
             .ok_or_else(|| Finding::internal("the operator has no implementation"))?;
+        check_attributes(op)?;
         let native = || native::function(row.kind);
         Ok(match choice {
             Choice::Native => Self::Native(native()?),

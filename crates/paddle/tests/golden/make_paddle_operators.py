@@ -1714,14 +1714,16 @@ def diagonals():
             case("fold", {"X": normal(2, 8, columns, dtype=dtype)}, attributes, ["Y"])
 
 
+FAMILIES = [
+    convolutions, pooling, normalization, tables, activations, pairs, reductions, moving, making, products,
+    losses, images, pictures, odd, quantization, slices, sums_of_products, patches, cells, boxes, regions,
+    suppression, decoding, functions, bits, combining, placing, counting, diagonals,
+]
+
+
 def main(directory):
     paddle.enable_static()
-    families = [
-        convolutions, pooling, normalization, tables, activations, pairs, reductions, moving, making, products,
-        losses, images, pictures, odd, quantization, slices, sums_of_products, patches, cells, boxes, regions,
-        suppression, decoding, functions, bits, combining, placing, counting, diagonals,
-    ]
-    for family in families:
+    for family in FAMILIES:
         record.family(family.__name__)
         family()
     for line in record.failed:

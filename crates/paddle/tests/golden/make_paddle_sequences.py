@@ -333,9 +333,12 @@ def rows():
             row_case("clip_by_norm", {"X": repeated}, {"max_norm": norm})
 
 
+FAMILIES = [pooled, convolved, shared, expanded, recurrent, moved, labelled]
+
+
 def main(directory):
     paddle.enable_static()
-    for family in [pooled, convolved, shared, expanded, recurrent, moved, labelled]:
+    for family in FAMILIES:
         forward.family(family.__name__)
         backward.family(family.__name__ + "_gradients")
         family()

@@ -1,11 +1,11 @@
 //! Damaged variants of recorded operators: each computes something or reports an error, within its memory limit.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use lodstone_model::{AttributeValue, ByteString, DType, Kind, Lod, Op, Tensor};
 use lodstone_paddle::executor::{Dirs, Error, Executor, Scope};
 use lodstone_schema::finding::Code;
-use lodstone_schema::paddle::attributes;
+use lodstone_schema::paddle::{attribute, attributes, closed_sets};
 use lodstone_store::Blob;
 
 use crate::recorded::{GRADIENTS, OPERATORS, SEQUENCES, Tensors, program, recorded};
@@ -180,8 +180,8 @@ pub(crate) fn variants<'c>(op: &Op, feed: &Tensors<'c>) -> Vec<(String, Subject<
     made
 }
 
-/// Describes how a damaged operator fails the test.
-fn failure(subject: &Subject<'_>) -> (bool, Option<String>) {
+/// Runs an operator, and returns its error.
+fn failure_of(subject: &Subject<'_>) -> Option<Error> {
     let program = program(subject.op.clone(), &subject.feed);
     let feed: Tensors<'_> = subject
         .feed
@@ -191,14 +191,19 @@ fn failure(subject: &Subject<'_>) -> (bool, Option<String>) {
         .collect();
     let fetch: Vec<&str> = subject.op.writes().collect();
     let mut scope = Scope::default().with_memory(MEMORY);
-    match Executor::default().run(&program, &mut scope, &feed, &fetch, &Dirs::default()) {
-        Ok(_) => (true, None),
-        Err(Error::Operator { place, finding }) => {
+    Executor::default().run(&program, &mut scope, &feed, &fetch, &Dirs::default()).err()
+}
+
+/// Describes how a damaged operator fails the test.
+fn failure(subject: &Subject<'_>) -> (bool, Option<String>) {
+    match failure_of(subject) {
+        None => (true, None),
+        Some(Error::Operator { place, finding }) => {
             let is_reported = place.kind == subject.op.kind && finding.code != Code::Internal;
             (false, (!is_reported).then_some(finding.message))
         }
-        Err(Error::Variable { .. }) => (false, None),
-        Err(other) => (false, Some(other.to_string())),
+        Some(Error::Variable { .. }) => (false, None),
+        Some(other) => (false, Some(other.to_string())),
     }
 }
 
@@ -223,6 +228,44 @@ fn damaged_gradients_are_answered() {
 #[test]
 fn damaged_operators_of_sequences_and_rows_are_answered() {
     check_all(SEQUENCES, (3_000, 2_900));
+}
+
+/// Every attribute with a closed set of values rejects others, with what is allowed.
+#[test]
+fn other_values_than_those_of_a_closed_set_are_rejected() {
+    let (mut tried, mut wrong) = (BTreeSet::new(), Vec::new());
+    for folder in [OPERATORS, GRADIENTS, SEQUENCES] {
+        let recorded = recorded(folder);
+        for case in &recorded.cases {
+            let (op, feed, _) = recorded.case(case);
+            for (name, allowed) in closed_sets(&op.kind) {
+                if !tried.insert((op.kind.clone(), *name)) {
+                    continue;
+                }
+                let value = match attribute(&op, name) {
+                    Some(AttributeValue::Int(_)) => AttributeValue::Int(77),
+                    Some(AttributeValue::Bool(_)) => AttributeValue::Bool(true),
+                    None if allowed == &["false"] => AttributeValue::Bool(true),
+                    _ => AttributeValue::String(ByteString::from("nonsense")),
+                };
+                let mut op = op.clone();
+                op.attributes.retain(|it| it.name != *name);
+                op.attributes.push(lodstone_model::Attribute { name: (*name).to_owned(), value });
+                let found = failure_of(&Subject { op, feed: feed.clone() });
+                let is_right = |error: &Error| match error {
+                    Error::Operator { finding, .. } => {
+                        finding.message.contains(&format!("expected `{name}` of "))
+                    }
+                    _ => false,
+                };
+                if !found.as_ref().is_some_and(is_right) {
+                    wrong.push(format!("{}: {name}: {found:?}", case["name"]));
+                }
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong:#?}");
+    assert!(tried.len() > 60, "{} attributes were tried", tried.len());
 }
 
 /// Fails if a case of a folder fails, or too few are computed or rejected.

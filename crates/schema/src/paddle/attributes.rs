@@ -1,11 +1,22 @@
-//! Attributes of PaddlePaddle's operators: their types and defaults; and the types of inputs of integers.
+//! Attributes of PaddlePaddle's operators: their types, defaults and closed sets of values; and the types of inputs of
+//! integers.
+//!
+//! `paddle_values.tsv` has the sets: the attribute, the operators, and what is allowed; `""` is the empty text.
+//! PaddlePaddle takes other values of most of these for the default (`interop/paddle_values.py` tries them). The sets of
+//! `fuse_*` have what an operator means that no pass has fused: the operators of oneDNN that compute the rest are not known.
+//!
+//! Names are not a closed set: tools annotate the operators of programs (`out_threshold`, `conv2d_0.w_0_quant_scale`), and
+//! PaddlePaddle ignores what it does not know.
 
+use std::collections::HashMap;
 use std::sync::LazyLock;
 
-use lodstone_model::{AttributeValue, ByteString, DType, Op};
+use lodstone_model::{AttributeValue, ByteString, DType, Model, Op};
 use serde_json::Value;
 
+use crate::onnx::{place_of, quoted};
 use crate::rows::Rows;
+use crate::{Finding, Findings};
 
 /// An attribute of an operator.
 #[derive(Clone, Debug, PartialEq)]
@@ -51,6 +62,73 @@ pub fn attributes(operator: &str) -> impl Iterator<Item = &'static AttributeSpec
         own => own,
     };
     own.iter().chain(of(EVERY))
+}
+
+/// The closed sets of values, by operator and attribute.
+type Values = HashMap<&'static str, Vec<(&'static str, Vec<&'static str>)>>;
+
+static VALUES: LazyLock<Values> = LazyLock::new(|| {
+    let mut sets = Values::new();
+    for line in include_str!("../../data/paddle_values.tsv").lines() {
+        let mut columns = line.split('\t');
+        let mut column = || columns.next().unwrap_or_default();
+        let (attribute, kinds) = (column(), column());
+        let value = |word| if word == r#""""# { "" } else { word };
+        let values: Vec<&str> = column().split(' ').map(value).collect();
+        for kind in kinds.split(' ') {
+            sets.entry(kind).or_default().push((attribute, values.clone()));
+        }
+    }
+    sets
+});
+
+/// Returns the attributes of an operator with a closed set of values, and the sets. A gradient has those of its forward
+/// operator.
+pub fn closed_sets(kind: &str) -> &'static [(&'static str, Vec<&'static str>)] {
+    let own = || VALUES.get(kind);
+    own().or_else(|| VALUES.get(kind.replace("_grad", "").as_str())).map_or(&[], Vec::as_slice)
+}
+
+/// Checks the values of attributes with a closed set, the default in place of one that is left out.
+///
+/// # Errors
+/// A value that is not in the set.
+pub fn check_attributes(op: &Op) -> Result<(), Finding> {
+    for (name, allowed) in closed_sets(&op.kind) {
+        let found = match attribute(op, name) {
+            Some(AttributeValue::String(text)) => text.to_string(),
+            Some(AttributeValue::Int(number)) => number.to_string(),
+            Some(AttributeValue::Bool(flag)) => flag.to_string(),
+            // What takes another type reports it.
+            _ => continue,
+        };
+        if !allowed.contains(&found.as_str()) {
+            let allowed: Vec<String> = allowed.iter().map(|value| quoted(value)).collect();
+            let message = format!(
+                "expected {} of {}, found {}",
+                quoted(name),
+                allowed.join(", "),
+                quoted(&found)
+            );
+            return Err(Finding::from(message).about_attribute(name));
+        }
+    }
+    Ok(())
+}
+
+/// Checks the attributes of all operators of a model.
+pub(super) fn check(model: &Model) -> Findings {
+    let mut findings = Findings::default();
+    for (_, program) in model.programs.iter() {
+        for (number, block) in program.blocks.iter().enumerate() {
+            for (index, op) in block.ops.iter().enumerate() {
+                if let Err(finding) = check_attributes(op) {
+                    findings.add(place_of(&format!("block {number}"), index, op), finding);
+                }
+            }
+        }
+    }
+    findings
 }
 
 /// Returns the value of an attribute of an operator, or its default in the registry.
@@ -133,6 +211,29 @@ mod tests {
             assert_eq!(input_type(kind, slot), DType::from_name(dtype), "{line}");
         }
         assert_eq!(input_type("reshape2", "Shape"), None);
+    }
+
+    #[test]
+    fn every_closed_set_is_of_known_operators() {
+        for line in include_str!("../../data/paddle_values.tsv").lines() {
+            let columns: Vec<&str> = line.split('\t').collect();
+            let [name, kinds, values] = columns.as_slice() else { unreachable!("{line}") };
+            for kind in kinds.split(' ') {
+                assert!(crate::paddle::operator(kind).is_some(), "{kind}");
+                let known =
+                    ATTRIBUTES.get(kind).and_then(|all| all.iter().find(|it| it.name == *name));
+                let text = match known.and_then(|known| known.default.as_ref()) {
+                    Some(AttributeValue::String(text)) if text.to_string() != "" => {
+                        text.to_string()
+                    }
+                    Some(AttributeValue::Int(number)) => number.to_string(),
+                    _ => continue,
+                };
+                // The default of all interpolations.
+                let is_listed = values.split(' ').any(|value| value == text);
+                assert!(is_listed || *name == "interp_method", "{kind}: {text}");
+            }
+        }
     }
 
     #[test]

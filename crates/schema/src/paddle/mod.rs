@@ -22,7 +22,9 @@ mod roles;
 mod stale;
 
 pub use activation::Activation;
-pub use attributes::{AttributeSpec, attribute, attributes, input_type};
+pub use attributes::{
+    AttributeSpec, attribute, attributes, check_attributes, closed_sets, input_type,
+};
 pub use files::{LOAD_MERGED, POSITION, SAVE_MERGED, is_load, is_merged, is_save, record_position};
 pub use gradients::{EMPTY, GRAD, gradient_of, gradient_ops, has_gradient};
 pub use operators::{
@@ -41,7 +43,7 @@ use std::collections::{BTreeMap, HashSet};
 
 use lodstone_model::{AttributeValue, Holder, Op, Program, ValueType, Var};
 
-use crate::{Conventions, Findings, Interface, Properties, conventions};
+use crate::{Conventions, Interface, Properties, conventions};
 
 /// The attribute that records where an operator was created.
 pub const CALLSTACK: &str = "op_callstack";
@@ -68,7 +70,7 @@ pub static CONVENTIONS: Conventions = Conventions {
     interface,
     unknown_operators,
     runtime_domains: &[],
-    check: |_, _| Findings::default(),
+    check: |model, _| attributes::check(model),
     infer: |_| None,
     risk: |kind| operator(kind)?.risk,
     flags: |var| if stop_gradient(var) { &["stop_gradient"] } else { &[] },
