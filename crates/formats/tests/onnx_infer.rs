@@ -511,16 +511,17 @@ fn rules_do_not_panic_on_invalid_operators() {
             let inputs: Vec<_> =
                 inputs.iter().map(|i| (random.below(8) > 0).then_some(i)).collect();
             let args = vec!["y".to_owned(); 1 + random.below(4)];
+            let mut attributes = Vec::new();
+            for spec in specs {
+                if spec.required || random.below(2) == 0 {
+                    attributes.push(random.attribute(spec));
+                }
+            }
             let op = Op {
                 domain: domain.clone(),
                 kind: kind.clone(),
                 outputs: vec![Operand { slot: String::new(), args }],
-                attributes: specs
-                    .iter()
-                    .filter_map(|spec| {
-                        (spec.required || random.below(2) == 0).then(|| random.attribute(spec))
-                    })
-                    .collect(),
+                attributes,
                 ..Op::default()
             };
             let seed = random.below(1 << 30) as u64;

@@ -473,6 +473,26 @@ fn dims_of_1_do_not_have_to_be_those_of_the_program() {
 }
 
 #[test]
+fn a_directory_of_parameters_holds_them_together_or_each_in_a_file() {
+    let lenet = golden().join("1.8.5/lenet");
+    for (program, directory) in
+        [("inference/__model__", "combined"), ("combined/model", "inference")]
+    {
+        let given = Some(Location::from(&lenet.join(directory)));
+        let options = OpenOptions::default().with_params(given);
+        let found = paddle::open(&Location::from(&lenet.join(program)), &options).unwrap();
+        let own = Location::from(&lenet.join(program));
+        let expected = paddle::open(&own, &OpenOptions::default()).unwrap();
+        let values = |model: &Model| -> Vec<_> {
+            let all = model.parameters.iter();
+            all.map(|it| (it.name.clone(), it.tensor.data.bytes().unwrap().to_vec())).collect()
+        };
+        assert!(values(&found).len() > 8, "{program}");
+        assert_eq!(values(&found), values(&expected), "{program}");
+    }
+}
+
+#[test]
 fn names_of_variables_do_not_leave_the_directory() {
     let scratch = tempfile::tempdir().unwrap();
     let inside = scratch.path().join("model");

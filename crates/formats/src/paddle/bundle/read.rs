@@ -294,7 +294,16 @@ pub(super) fn find_params(
     if let Some(path) = &options.params {
         let params = match path.is_dir() {
             _ if is_params_pickle(path) => Params::Pickles(vec![path.clone()]),
-            true => Params::Separate(path.clone()),
+            true if variable_in(path, wanted, options).is_some() => Params::Separate(path.clone()),
+            true => {
+                let options = OpenOptions { params: None, ..options.clone() };
+                let found = find_params(path, program, wanted, &options)?;
+                return Ok(match found.params {
+                    // What is missing is told of each variable.
+                    Params::None => Params::Separate(path.clone()).into(),
+                    _ => found,
+                });
+            }
             false => Params::Combined(path.clone()),
         };
         return Ok(params.into());
@@ -312,10 +321,8 @@ pub(super) fn find_params(
             found.push((name.to_owned(), Params::Combined(path)));
         }
     }
-    let dir = options.dir(directory);
-    let is_there = |var: &&&Var| dir.as_ref().is_ok_and(|dir| is_variable(dir, &var.name));
-    if let Some(var) = wanted.unwrap_or_default().iter().find(is_there) {
-        found.push((var.name.clone(), Params::Separate(directory.clone())));
+    if let Some(name) = variable_in(directory, wanted, options) {
+        found.push((name, Params::Separate(directory.clone())));
     }
     if found.len() > 1 {
         let candidates = found.into_iter().map(|(name, _)| name).collect();
@@ -331,6 +338,17 @@ pub(super) fn find_params(
         )
     });
     Ok(Found { params, warning })
+}
+
+/// Returns a variable that has a file of its own in a directory.
+fn variable_in(
+    directory: &Location,
+    wanted: Option<&[&Var]>,
+    options: &OpenOptions,
+) -> Option<String> {
+    let dir = options.dir(directory).ok()?;
+    let mut wanted = wanted.unwrap_or_default().iter();
+    wanted.find(|var| is_variable(&dir, &var.name)).map(|var| var.name.clone())
 }
 
 /// Finds the parameters that share the prefix of a program.
