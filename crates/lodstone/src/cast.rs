@@ -6,7 +6,7 @@ use std::sync::Arc;
 use lodstone_model::{DType, Kind, Tensor, narrow};
 use lodstone_store::{Blob, Derive, Error as StoreError, Identity, internal};
 
-use crate::numbers::{Decoder, decoder, numbers};
+use crate::numbers::{Decoder, decoder, element_count, numbers};
 use crate::{Error, Result};
 
 /// The element types that can be cast to.
@@ -58,7 +58,7 @@ impl Caster {
         if from == to || !from.is_float() || matches!(tensor.kind, Kind::Absent) {
             return Ok(false);
         }
-        let count = tensor.stored_shape().iter().product();
+        let count = element_count(&tensor.stored_shape());
         let done = self.done.entry(tensor.data.identity()).or_default();
         let is_same =
             |done: &&Done| (done.from, done.count) == (from, count) && done.source.is(&tensor.data);

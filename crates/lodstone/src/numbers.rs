@@ -21,8 +21,13 @@ pub(crate) struct Decoder {
 /// than a byte are unpacked on read.
 pub(crate) fn numbers(tensor: &Tensor) -> Option<(Blob, Decoder)> {
     let decoder = decoder(tensor.dtype)?;
-    let data = unpacked(&tensor.data, tensor.dtype, tensor.stored_shape().iter().product());
+    let data = unpacked(&tensor.data, tensor.dtype, element_count(&tensor.stored_shape()));
     Some((data, decoder))
+}
+
+/// Returns the number of elements of a shape; the largest number if there are more.
+pub(crate) fn element_count(shape: &[u64]) -> u64 {
+    shape.iter().fold(1, |count, dim| count.saturating_mul(*dim))
 }
 
 /// Returns `count` elements with at least a byte for each.

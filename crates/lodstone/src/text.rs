@@ -8,7 +8,7 @@ use lodstone_model::{DType, Indices, Kind, Lod, Parameter, Tensor};
 use lodstone_store::Blob;
 use serde_json::json;
 
-use crate::numbers::{decoder, unpacked};
+use crate::numbers::{decoder, element_count, unpacked};
 use crate::{Error, Result};
 
 /// The notation of elements.
@@ -147,7 +147,7 @@ fn nest(
 ) -> Result<()> {
     let size = dtype.bits().map(|bits| bits.div_ceil(8));
     let size = size.and_then(|size| usize::try_from(size).ok()).ok_or_else(|| no_text(dtype))?;
-    let data = unpacked(data, dtype, shape.iter().product());
+    let data = unpacked(data, dtype, element_count(shape));
     let sizes = shape.iter().rev().scan(1u64, |size, n| {
         *size = size.saturating_mul(*n);
         Some(*size)

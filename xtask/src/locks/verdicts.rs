@@ -197,6 +197,7 @@ fn judge(program: &Path, subject: &Path, work: &Path) -> Result<Verdicts, Outcom
         let mut command = Command::new(program);
         command.args(before).arg(subject).args(behind).current_dir(work);
         let said = work.join("stderr");
+        #[expect(clippy::disallowed_types, reason = "a scratch file of this command")]
         let stderr = fs::File::create(&said).map_err(cannot("create a file"))?;
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(stderr);
         let status = match finished(&mut command)? {

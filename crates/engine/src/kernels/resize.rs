@@ -203,10 +203,10 @@ enum Rounding {
 /// Defines a function that returns the input coordinate of a result, in a precision.
 macro_rules! coordinates {
     ($name:ident, $float:ty) => {
-        #[expect(clippy::cast_possible_truncation, reason = "the precision of the runtimes")]
         #[allow(
+            clippy::cast_possible_truncation,
             clippy::unnecessary_cast,
-            reason = "one of the two precisions is that of the sides"
+            reason = "the precision of the runtimes, which may be that of the sides"
         )]
         fn $name(&self, side: &Side, to: usize) -> $float {
             let (to, from, size) = (to as $float, side.from as $float, side.to as $float);
