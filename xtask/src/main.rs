@@ -14,15 +14,20 @@
 
 #![expect(clippy::print_stderr, reason = "a task reports to its user")]
 #![expect(clippy::disallowed_methods, reason = "tasks prepare files for other programs")]
+#![expect(clippy::disallowed_types, reason = "tasks lock what other tasks prepare")]
 
 mod bench;
+mod disk;
 mod dist;
 mod fuzz;
 mod interop;
+mod limit;
 mod locks;
 mod python;
 mod run;
 mod steps;
+#[cfg(test)]
+mod tests;
 
 use std::process::ExitCode;
 
@@ -49,13 +54,12 @@ fn main() -> ExitCode {
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
-        Err(Outcome::Failed(what)) => {
-            eprintln!("failed: {what}");
-            ExitCode::from(1)
-        }
-        Err(Outcome::CouldNotRun(why)) => {
-            eprintln!("could not run: {why}");
-            ExitCode::from(2)
+        Err(outcome) => {
+            eprintln!("{outcome}");
+            match outcome {
+                Outcome::Failed(_) => ExitCode::from(1),
+                Outcome::CouldNotRun(_) => ExitCode::from(2),
+            }
         }
     }
 }

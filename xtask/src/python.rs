@@ -1,11 +1,11 @@
 //! Python environments with frameworks, and the Python package.
 
 use std::ffi::OsString;
-use std::fs;
+use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::{Mutex, PoisonError};
 
+use crate::disk::free_mib;
 use crate::run::{Outcome, cannot, root, run, target};
 
 /// Returns Python 3.11, for which the pinned packages have wheels.
@@ -89,6 +89,19 @@ pub(crate) fn install(python: &Path, wheel: &Path) -> Result<(), Outcome> {
     run(install.arg(wheel))
 }
 
+/// Builds the Python package, and unpacks it into a directory for `PYTHONPATH`.
+pub(crate) fn package(python: &Path) -> Result<PathBuf, Outcome> {
+    let (wheel, python) = (wheel(python, &[])?, environment(python, PACKAGE)?);
+    let directory = target().join("interop/package");
+    if directory.exists() {
+        fs::remove_dir_all(&directory).map_err(cannot("delete the package"))?;
+    }
+    let mut unpack = Command::new(python);
+    unpack.args(["-m", "pip", "install", "--quiet", "--no-deps", "--no-index", "--target"]);
+    run(unpack.arg(&directory).arg(wheel))?;
+    Ok(directory)
+}
+
 /// Downloads the source distribution of a package in a requirements file with checksums; returns the archive.
 pub(crate) fn source(python: &Path, requirements: &str) -> Result<PathBuf, Outcome> {
     let requirements = root().join(requirements);
@@ -119,19 +132,35 @@ fn paths_with(python: &Path) -> Result<OsString, Outcome> {
     paths.map_err(|error| Outcome::CouldNotRun(error.to_string()))
 }
 
-/// Creates a virtual environment with the packages of a requirements file; returns its Python.
+/// The disk that an environment takes with PyTorch, which comes with CUDA, and without it, in MiB.
+const ENVIRONMENT_MIB: [u64; 2] = [6144, 1536];
+
+/// Creates a virtual environment with the packages of a requirements file, or returns an existing one; returns its Python.
+/// Environments are in `LODSTONE_ENVIRONMENTS`, which several checkouts may share, or in the target directory.
 pub(crate) fn environment(python: &Path, requirements: &str) -> Result<PathBuf, Outcome> {
-    // Two suites may need the same one.
-    static ONE: Mutex<()> = Mutex::new(());
-    let _alone = ONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let environments = match std::env::var_os("LODSTONE_ENVIRONMENTS") {
+        Some(directory) => root().join(directory),
+        None => target().join("interop"),
+    };
+    fs::create_dir_all(&environments).map_err(cannot("create the directory of environments"))?;
+    // Two suites, or two checkouts, may need the same one.
+    let lock = File::create(environments.join("environments.lock"));
+    let lock = lock.map_err(cannot("lock the environments"))?;
+    lock.lock().map_err(cannot("lock the environments"))?;
     let requirements = root().join(requirements);
     let name = requirements.file_stem().and_then(|name| name.to_str()).unwrap_or_default();
     let python_name = python.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-    let directory = target().join("interop").join(format!("venv-{name}-{python_name}"));
+    let directory = environments.join(format!("venv-{name}-{python_name}"));
     let (inside, installed) = (directory.join("bin/python"), directory.join("installed.txt"));
     let wanted = fs::read(&requirements).map_err(cannot("read the requirements"))?;
     if fs::read(&installed).is_ok_and(|installed| installed == wanted) {
         return Ok(inside);
+    }
+    let has_torch = wanted.split(|byte| *byte == b'\n').any(|line| line.starts_with(b"torch=="));
+    let (free, needed) = (free_mib(&environments)?, ENVIRONMENT_MIB[usize::from(!has_torch)]);
+    if free < needed {
+        let what = format!("`{name}` needs {needed} MiB of disk, and {free} MiB are free");
+        return Err(Outcome::CouldNotRun(what));
     }
     let mut create = Command::new(python);
     run(create.args(["-m", "venv", "--clear"]).arg(&directory)).map_err(could_not_run)?;

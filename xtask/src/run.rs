@@ -1,8 +1,11 @@
 //! Running other programs.
 
 use std::ffi::OsStr;
+use std::fmt;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
+
+use crate::limit;
 
 /// The outcome of a task that did not pass.
 #[derive(Debug)]
@@ -11,6 +14,26 @@ pub(crate) enum Outcome {
     Failed(String),
     /// A requirement is missing.
     CouldNotRun(String),
+}
+
+impl Outcome {
+    /// Names the outcome.
+    pub(crate) fn of(outcome: &Result<(), Self>) -> &'static str {
+        match outcome {
+            Ok(()) => "passed",
+            Err(Self::Failed(_)) => "failed",
+            Err(Self::CouldNotRun(_)) => "could not run",
+        }
+    }
+}
+
+impl fmt::Display for Outcome {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Failed(what) => write!(f, "failed: {what}"),
+            Self::CouldNotRun(why) => write!(f, "could not run: {why}"),
+        }
+    }
 }
 
 /// Runs cargo on the workspace.
@@ -29,9 +52,20 @@ pub(crate) fn build(what: &[&str]) -> Result<(), Outcome> {
 pub(crate) fn run(command: &mut Command) -> Result<(), Outcome> {
     let name = command.get_program().to_string_lossy().into_owned();
     let arguments = command.get_args().map(OsStr::to_string_lossy).collect::<Vec<_>>().join(" ");
+    limit::mark(command)?;
     match command.status() {
         Ok(status) if status.success() => Ok(()),
         Ok(status) => Err(Outcome::Failed(format!("{name} {arguments}: {status}"))),
+        Err(error) => Err(Outcome::CouldNotRun(format!("{name}: {error}"))),
+    }
+}
+
+/// Returns the standard output of a command that a task needs.
+pub(crate) fn output(command: &mut Command) -> Result<Vec<u8>, Outcome> {
+    let name = command.get_program().to_string_lossy().into_owned();
+    match command.stderr(Stdio::inherit()).output() {
+        Ok(output) if output.status.success() => Ok(output.stdout),
+        Ok(output) => Err(Outcome::CouldNotRun(format!("{name}: {}", output.status))),
         Err(error) => Err(Outcome::CouldNotRun(format!("{name}: {error}"))),
     }
 }

@@ -4,12 +4,21 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 
+use super::suite::Suite;
 use super::{Work, cases_of};
+use crate::python::environment;
 use crate::run::{Outcome, root};
+
+pub(super) fn mxnet(suite: &Suite<'_>) -> Result<(), Outcome> {
+    let python = environment(suite.python, "interop/requirements-mxnet-1.9.1.txt")?;
+    let mut work = Work::new(suite, "files")?;
+    work.write_mxnet()?;
+    work.check(&python, "mxnet_load.py")
+}
 
 impl Work {
     /// Writes every golden file, unchanged and newly written, and the trained example.
-    pub(super) fn write_mxnet(&mut self) -> Result<(), Outcome> {
+    fn write_mxnet(&mut self) -> Result<(), Outcome> {
         for case in cases_of(&golden())? {
             let path = case["path"].as_str().unwrap_or_default();
             match case["format"].as_str() {

@@ -1,15 +1,15 @@
 //! Reads and writes models in an object store, at a server of the S3 protocol on loopback.
 
-use std::path::Path;
 use std::process::Command;
 
-use super::{Extent, Work};
+use super::Work;
+use super::suite::Suite;
 use crate::python::environment;
 use crate::run::{Outcome, root, run, target};
 
-pub(super) fn objects(python: &Path, _: Extent) -> Result<(), Outcome> {
-    let python = environment(python, "interop/requirements-moto-5.2.5.txt")?;
-    let work = Work::new("objects")?;
+pub(super) fn objects(suite: &Suite<'_>) -> Result<(), Outcome> {
+    let python = environment(suite.python, "interop/requirements-moto-5.2.5.txt")?;
+    let work = Work::new(suite, "objects")?;
     let mut script = Command::new(python);
     script.arg("-B").arg(root().join("interop/objects.py"));
     script.arg(target().join("debug/lodstone"));

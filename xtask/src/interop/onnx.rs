@@ -6,7 +6,9 @@ use std::process::{Command, Stdio};
 
 use serde_json::{Value, json};
 
-use super::{Extent, Work, cases_of, first_failure};
+use super::suite::Suite;
+use super::{Work, cases_of, first_failure};
+use crate::python::environment;
 use crate::run::{Outcome, build, cannot, root, run, target};
 
 /// Opset versions, and the runtime for each: ONNX Runtime supports versions up to 26.
@@ -35,6 +37,34 @@ const WRITTEN: [(&str, &[&str], &str); 4] = [
     ("each.onnx", &["--opset", "26", "--external-data", "each"], "onnxruntime"),
     ("onnxtxt", &[], "text"),
 ];
+
+pub(super) fn onnx(suite: &Suite<'_>) -> Result<(), Outcome> {
+    let python = environment(suite.python, "interop/requirements-onnx-1.23.2.txt")?;
+    let values = || match suite.extent.all {
+        true => suite.part("values", || values_are_known(suite, &python)),
+        false => Ok(()),
+    };
+    first_failure(vec![
+        suite.part("inference", || infers(&python)),
+        suite.part("checker", || checks_as_onnx(suite, &python)),
+        suite.part("mutations", || judges_mutations(suite, &python)),
+        suite.part("nodes", || kernels_compute(suite, &python)),
+        values(),
+        suite.part("models", || {
+            let mut work = Work::new(suite, "models")?;
+            let verified = work.verify_onnx(&python);
+            work.write_onnx()?;
+            work.write_glow(&python)?;
+            first_failure(vec![verified, work.check(&python, "onnx_load.py")])
+        }),
+    ])
+}
+
+/// Compares ONNX's inference with the recorded one, on all node tests of its package and on invalid models.
+fn infers(python: &Path) -> Result<(), Outcome> {
+    let script = root().join("crates/formats/tests/golden/onnx_infer/make_corpus.py");
+    run(Command::new(python).arg("-B").arg(script).arg("--check"))
+}
 
 impl Work {
     /// Verifies all test models of the onnx package, and writes them back: all are valid, and keep their bytes.
@@ -103,23 +133,32 @@ impl Work {
 /// The ONNX release whose tests are run.
 const ONNX: &str = "1.23.2";
 
-/// Compares our checker and inference with ONNX's on the models of its own tests, and on randomly mutated models.
-pub(super) fn judges(python: &Path, extent: Extent) -> Result<(), Outcome> {
-    build(&["--example", "judge_onnx"])?;
-    let judge = target().join("debug/examples/judge_onnx");
-    let script = |name: &str| {
-        let mut command = Command::new(python);
-        command.arg("-B").arg(root().join("interop").join(name));
-        command
-    };
-    let suite = Work::new("onnx_suite")?;
+/// Compares our checker and inference with ONNX's on the models of its own tests.
+fn checks_as_onnx(suite: &Suite<'_>, python: &Path) -> Result<(), Outcome> {
+    let (judge, work) = (judge()?, Work::new(suite, "checker")?);
     let tests = source(python)?.join("tests/python");
-    let suite = run(script("onnx_suite.py").arg(tests).arg(&judge).arg(&suite.directory));
-    let changed = Work::new("onnx_mutations")?;
-    let (seed, count) = (extent.seed.to_string(), if extent.all { "20" } else { "2" });
-    let mut mutations = script("onnx_mutations.py");
-    mutations.arg(&judge).arg(&changed.directory).args(["--seed", &seed, "--count", count]);
-    first_failure(vec![suite, run(&mut mutations)])
+    let mut script = script(python, "onnx_suite.py");
+    run(script.arg(tests).arg(judge).arg(work.directory))
+}
+
+/// Compares them on randomly mutated models.
+fn judges_mutations(suite: &Suite<'_>, python: &Path) -> Result<(), Outcome> {
+    let (judge, work) = (judge()?, Work::new(suite, "mutations")?);
+    let count = if suite.extent.all { "20" } else { "2" };
+    let mut script = script(python, "onnx_mutations.py");
+    script.arg(judge).arg(work.directory);
+    run(script.args(["--seed", &suite.extent.seed.to_string(), "--count", count]))
+}
+
+fn judge() -> Result<PathBuf, Outcome> {
+    build(&["--example", "judge_onnx"])?;
+    Ok(target().join("debug/examples/judge_onnx"))
+}
+
+fn script(python: &Path, name: &str) -> Command {
+    let mut command = Command::new(python);
+    command.arg("-B").arg(root().join("interop").join(name));
+    command
 }
 
 /// Downloads the source distribution of onnx, which contains tests that wheels lack; it is not built.
@@ -143,19 +182,17 @@ fn source(python: &Path) -> Result<PathBuf, Outcome> {
 }
 
 /// Tries each value that attributes may have, and others, with ONNX Runtime and Lodstone.
-pub(super) fn values_are_known(python: &Path) -> Result<(), Outcome> {
-    let work = Work::new("onnx_values")?;
-    let mut script = Command::new(python);
-    script.arg("-B").arg(root().join("interop/onnx_values.py"));
+fn values_are_known(suite: &Suite<'_>, python: &Path) -> Result<(), Outcome> {
+    let work = Work::new(suite, "values")?;
+    let mut script = script(python, "onnx_values.py");
     script.arg(root().join("crates/schema/data"));
     script.arg(root().join("crates/engine/tests/golden/onnx_runtime"));
     run(script.arg(lodstone()).arg(&work.directory))
 }
 
 /// Runs all node tests of the onnx package with the engine.
-pub(super) fn kernels_compute(python: &Path) -> Result<(), Outcome> {
-    let directory = target().join("interop/onnx_nodes");
-    let _ = fs::remove_dir_all(&directory);
+fn kernels_compute(suite: &Suite<'_>, python: &Path) -> Result<(), Outcome> {
+    let directory = Work::new(suite, "nodes")?.directory;
     let script = root().join("crates/engine/tests/golden/onnx_nodes/make_onnx_nodes.py");
     run(Command::new(python).arg("-B").arg(script).arg(&directory))?;
     let mut tests = Command::new(env!("CARGO"));

@@ -1,13 +1,13 @@
 //! Compares reading and writing with the Python package and with the frameworks.
 
 use std::fs;
-use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::path::PathBuf;
 
 use serde_json::json;
 
-use super::{Extent, Work, cases_of, first_failure};
-use crate::python::{environment, install, wheel};
+use super::suite::Suite;
+use super::{Work, cases_of, first_failure};
+use crate::python::environment;
 use crate::run::{Outcome, cannot, root, run};
 
 /// MXNet files of 2.x or with scalars, which 1.9.1 does not read.
@@ -52,27 +52,31 @@ const FRAMEWORKS: [Beside; 4] = [
 ];
 
 /// Loads files with the Python package beside each framework, and runs the backend tests of ONNX.
-pub(super) fn package(python: &Path, extent: Extent) -> Result<(), Outcome> {
-    let wheel = wheel(python, &[])?;
-    let mut outcomes = Vec::new();
-    for (name, requirements, files) in FRAMEWORKS.iter().filter(|(name, ..)| extent.installs(name))
-    {
-        let python = environment(python, requirements)?;
-        install(&python, &wheel)?;
-        let mut work = Work::new(&format!("package-{name}"))?;
-        let case = |(load, path)| json!({"load": load, "path": path});
-        work.cases = files()?.into_iter().map(case).collect();
-        outcomes.push(work.check(&python, "package_load.py"));
-        if *name == "paddle" {
-            let built = root().join("interop/paddle_built.py");
-            outcomes.push(run(Command::new(&python).arg("-B").arg(built)));
-        }
-        if *name == "onnx" {
-            let share = if extent.all { "1" } else { "10" };
-            let mut tests = Command::new(&python);
-            tests.arg("-B").arg(root().join("interop/onnx_run.py"));
-            outcomes.push(run(tests.args(["--share", share, "--seed", &extent.seed.to_string()])));
-        }
+pub(super) fn package(suite: &Suite<'_>) -> Result<(), Outcome> {
+    let installed = FRAMEWORKS.iter().filter(|(name, ..)| suite.extent.installs(name));
+    first_failure(installed.map(|beside| suite.part(beside.0, || compare(suite, beside))).collect())
+}
+
+fn compare(suite: &Suite<'_>, (name, requirements, files): &Beside) -> Result<(), Outcome> {
+    let python = environment(suite.python, requirements)?;
+    let script = |name: &str| {
+        let mut command = suite.with_package(&python)?;
+        command.arg(root().join("interop").join(name));
+        Ok(command)
+    };
+    let mut work = Work::new(suite, name)?;
+    let case = |(load, path)| json!({"load": load, "path": path});
+    work.cases = files()?.into_iter().map(case).collect();
+    work.expect()?;
+    let mut outcomes = vec![run(script("package_load.py")?.arg(&work.directory))];
+    if *name == "paddle" {
+        outcomes.push(run(&mut script("paddle_built.py")?));
+    }
+    if *name == "onnx" {
+        let share = if suite.extent.all { "1" } else { "10" };
+        let mut tests = script("onnx_run.py")?;
+        let seed = suite.extent.seed.to_string();
+        outcomes.push(run(tests.args(["--share", share, "--seed", &seed])));
     }
     first_failure(outcomes)
 }

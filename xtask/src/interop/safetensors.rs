@@ -1,10 +1,8 @@
 //! Runs the tests of safetensors with the Python package in its place.
 
-use std::path::Path;
-use std::process::Command;
-
-use super::{Extent, Work, first_failure};
-use crate::python::{environment, install, source, wheel};
+use super::suite::Suite;
+use super::{Work, first_failure};
+use crate::python::{environment, source};
 use crate::run::{Outcome, root, run};
 
 /// The frameworks, with their requirements files.
@@ -13,17 +11,17 @@ const FRAMEWORKS: [(&str, &str); 2] = [
     ("paddle", "interop/requirements-paddle-3.3.1.txt"),
 ];
 
-pub(super) fn safetensors(python: &Path, extent: Extent) -> Result<(), Outcome> {
-    let source = source(python, "interop/requirements-safetensors-source.txt")?;
-    let wheel = wheel(python, &[])?;
-    let mut outcomes = Vec::new();
-    for (framework, requirements) in FRAMEWORKS.iter().filter(|(name, _)| extent.installs(name)) {
-        let python = environment(python, requirements)?;
-        install(&python, &wheel)?;
-        let work = Work::new(&format!("safetensors-{framework}"))?;
-        let mut tests = Command::new(python);
-        tests.arg("-B").arg(root().join("interop/safetensors_tests.py"));
-        outcomes.push(run(tests.arg(&source).arg(work.directory).arg(framework)));
-    }
-    first_failure(outcomes)
+pub(super) fn safetensors(suite: &Suite<'_>) -> Result<(), Outcome> {
+    let source = source(suite.python, "interop/requirements-safetensors-source.txt")?;
+    let check = |(framework, requirements): &(&str, &str)| {
+        suite.part(framework, || {
+            let python = environment(suite.python, requirements)?;
+            let work = Work::new(suite, framework)?;
+            let mut tests = suite.with_package(&python)?;
+            tests.arg(root().join("interop/safetensors_tests.py"));
+            run(tests.arg(&source).arg(work.directory).arg(framework))
+        })
+    };
+    let frameworks = FRAMEWORKS.iter().filter(|(name, _)| suite.extent.installs(name));
+    first_failure(frameworks.map(check).collect())
 }

@@ -1,0 +1,5 @@
+//! Tests of tasks.
+
+#[cfg(target_os = "linux")]
+mod limits;
+mod results;
