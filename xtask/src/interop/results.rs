@@ -1,9 +1,8 @@
 //! `results.json`: the outcome of each suite and of each of its parts, with the revision and the extent.
 
-use std::fs;
+use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, UNIX_EPOCH};
 
 use serde_json::{Value, json};
@@ -19,7 +18,6 @@ pub(crate) struct Results {
     extent: Extent,
     /// Whether what has passed is skipped.
     resumes: bool,
-    entries: Mutex<Vec<Value>>,
 }
 
 impl Results {
@@ -30,15 +28,9 @@ impl Results {
         extent: Extent,
         resumes: bool,
     ) -> Result<Self, Outcome> {
-        let entries = match fs::read(path) {
-            Ok(text) => serde_json::from_slice(&text).map_err(|error| {
-                Outcome::CouldNotRun(format!("{}: {error}; delete the file", path.display()))
-            })?,
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Vec::new(),
-            Err(error) => return Err(cannot("read results.json")(error)),
-        };
-        let (path, revision) = (path.to_owned(), revision.to_owned());
-        Ok(Self { path, revision, extent, resumes, entries: Mutex::new(entries) })
+        let results =
+            Self { path: path.to_owned(), revision: revision.to_owned(), extent, resumes };
+        results.entries().map(|_| results)
     }
 
     /// Whether earlier runs are resumed.
@@ -47,13 +39,13 @@ impl Results {
     }
 
     /// Returns whether a suite or part has passed at this revision with this extent, and is not run again.
-    pub(crate) fn has_passed(&self, name: &str) -> bool {
+    pub(crate) fn has_passed(&self, name: &str) -> Result<bool, Outcome> {
         let is_same = |entry: &Value| {
             let extent = entry["all"] == self.extent.all && entry["seed"] == self.extent.seed;
             entry["name"] == name && extent && entry["revision"] == self.revision.as_str()
         };
         let has_passed = |entry: &Value| is_same(entry) && entry["outcome"] == "passed";
-        self.resumes && self.entries().iter().any(has_passed)
+        Ok(self.resumes && self.entries()?.iter().any(has_passed))
     }
 
     /// Records the outcome of a suite or part in place of an earlier one: they write to the same directory.
@@ -63,36 +55,47 @@ impl Results {
         outcome: &Result<(), Outcome>,
         time: Duration,
     ) -> Result<(), Outcome> {
-        let mut entries = self.entries();
-        entries.retain(|entry| entry["name"] != name);
-        entries.push(json!({
+        let entry = json!({
             "name": name,
             "all": self.extent.all,
             "seed": self.extent.seed,
             "revision": self.revision,
             "outcome": Outcome::of(outcome),
             "seconds": time.as_secs(),
-        }));
-        self.write(&entries)
+        });
+        self.update(|entries| {
+            entries.retain(|entry| entry["name"] != name);
+            entries.push(entry);
+        })
     }
 
     /// Forgets the parts of a suite.
     pub(crate) fn forget(&self, suite: &str) -> Result<(), Outcome> {
-        let mut entries = self.entries();
         let is_part = |entry: &Value| {
             let name = entry["name"].as_str().and_then(|name| name.strip_prefix(suite));
             name.is_some_and(|rest| rest.starts_with('/'))
         };
-        entries.retain(|entry| !is_part(entry));
-        self.write(&entries)
+        self.update(|entries| entries.retain(|entry| !is_part(entry)))
     }
 
-    fn entries(&self) -> MutexGuard<'_, Vec<Value>> {
-        self.entries.lock().unwrap_or_else(PoisonError::into_inner)
+    fn entries(&self) -> Result<Vec<Value>, Outcome> {
+        match fs::read(&self.path) {
+            Ok(text) => serde_json::from_slice(&text).map_err(|error| {
+                Outcome::CouldNotRun(format!("{}: {error}; delete the file", self.path.display()))
+            }),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(Vec::new()),
+            Err(error) => Err(cannot("read results.json")(error)),
+        }
     }
 
-    /// Replaces the file: a run may be killed at any time.
-    fn write(&self, entries: &[Value]) -> Result<(), Outcome> {
+    /// Changes the file. Other suites, also those of another run, change it at the same time, and a run may be killed at any
+    /// time.
+    fn update(&self, change: impl FnOnce(&mut Vec<Value>)) -> Result<(), Outcome> {
+        let lock = File::create(self.path.with_extension("lock"));
+        let lock = lock.map_err(cannot("lock results.json"))?;
+        lock.lock().map_err(cannot("lock results.json"))?;
+        let mut entries = self.entries()?;
+        change(&mut entries);
         let lines: Vec<_> = entries.iter().map(Value::to_string).collect();
         let next = self.path.with_extension("json.next");
         fs::write(&next, format!("[\n{}\n]\n", lines.join(",\n")))
