@@ -26,7 +26,6 @@ NAN = {
 # Operators of which some recorded cases without NaN have other results: the number of these cases, and the reason.
 DIFFERENCES = {
     "batch_norm": (22, "an export is for inference, and these cases train"),
-    "bicubic_interp_v2": (8, "ONNX Runtime resizes to a single pixel otherwise"),
     "bincount": (1, "PaddlePaddle's counts of an empty int32 list are int32"),
     "cast": (4, "PaddlePaddle truncates when it casts to float16"),
     "conv2d": (1, "PaddlePaddle has a window where the filter is larger than the image"),

@@ -72,12 +72,7 @@ fn scaled(op: &mut Operator<'_>, x: &Value, scales: &Value) -> Outcome<(Value, V
 /// Whether dims are unchanged by these scales, or by the single one.
 fn is_same(dims: &[i64], scales: &[f32]) -> bool {
     let scales = scales.iter().cycle();
-    #[expect(
-        clippy::cast_possible_truncation,
-        clippy::cast_precision_loss,
-        reason = "as PaddlePaddle computes it"
-    )]
-    dims.iter().zip(scales).all(|(dim, scale)| (*dim as f32 * scale) as i64 == *dim)
+    dims.iter().zip(scales).all(|(dim, scale)| scaled_size(*dim, *scale) == *dim)
 }
 
 /// Returns the scales, or 1 if all dims are unchanged by them.
@@ -95,6 +90,47 @@ fn copying(op: &mut Operator<'_>, x: &Value, scales: &Value) -> Outcome<Value> {
 pub(super) struct Resizing {
     attributes: [Attribute; 4],
     size: Size,
+    single: Single,
+}
+
+/// Which dims of a bicubic image become 1. PaddlePaddle places their element half an element before the first one, as no
+/// mode of ONNX does.
+enum Single {
+    Never,
+    Axes(Vec<bool>),
+    /// The sizes are computed.
+    Computed,
+}
+
+impl Single {
+    fn of(op: &mut Operator<'_>, x: &Value, size: &Size, is_static: bool) -> Outcome<Self> {
+        let scales = if is_static { op.floats("scale")? } else { Vec::new() };
+        let sizes = match (size, x.known_dims()) {
+            (Size::Dims(sizes), _) => sizes.info().ints(),
+            (Size::Scales(_), Some(dims)) if !scales.is_empty() => {
+                let dims = dims.get(2..).unwrap_or_default();
+                let scaled = dims.iter().zip(scales.iter().cycle());
+                Some(scaled.map(|(dim, scale)| scaled_size(*dim, *scale)).collect())
+            }
+            (Size::Scales(_), _) => None,
+        };
+        let enlarges = !scales.is_empty() && scales.iter().all(|scale| *scale >= 2.0);
+        Ok(match (size, sizes) {
+            (_, Some(sizes)) if !sizes.contains(&1) => Self::Never,
+            (_, Some(sizes)) => Self::Axes(sizes.iter().map(|size| *size == 1).collect()),
+            (Size::Scales(_), None) if enlarges => Self::Never,
+            (_, None) => Self::Computed,
+        })
+    }
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_precision_loss,
+    reason = "as PaddlePaddle computes it"
+)]
+fn scaled_size(dim: i64, scale: f32) -> i64 {
+    (dim as f32 * scale) as i64
 }
 
 impl Resizing {
@@ -113,15 +149,17 @@ impl Resizing {
         let (places, nearest) = match (corners, mode) {
             (true, _) => ("align_corners", "round_prefer_ceil"),
             (false, "nearest") => ("asymmetric", "floor"),
-            // Up to 3.2, a dim of 1 is the first element; two-dimensional images still are.
+            // Up to 3.2, a dim of 1 is the first element; two-dimensional images still are, and one-dimensional gradients.
             (false, _)
                 if half
                     && mode == "linear"
                     && spatial != 2
+                    && op.kind() != "linear_interp_v2_grad"
                     && !op.is_older_than(Release::new(3, 3)) =>
             {
                 ("half_pixel", "floor")
             }
+            (false, "cubic") => ("half_pixel", "floor"),
             (false, _) if half => ("pytorch_half_pixel", "floor"),
             (false, _) => ("asymmetric", "floor"),
         };
@@ -160,24 +198,99 @@ impl Resizing {
             },
             size => size,
         };
-        Ok(Self { attributes, size })
+        let single = match (corners, mode) {
+            (false, "cubic") => Single::of(op, x, &size, is_static)?,
+            _ => Single::Never,
+        };
+        Ok(Self { attributes, size, single })
     }
 
     /// Resizes an image.
     fn resized(&self, op: &mut Operator<'_>, x: &Value) -> Outcome<Value> {
-        let (sizes, scales) = match &self.size {
-            Size::Dims(sizes) => {
-                let front = op.call("Shape", &[x], [int("end", 2)])?;
-                (Some(op.concat(&[&front, sizes], 0)?), None)
+        let (mut x, mut parts) = (x.clone(), Vec::new());
+        match (&self.single, &self.size) {
+            (Single::Never, Size::Dims(all) | Size::Scales(all)) => parts.push(all.clone()),
+            _ => {
+                for axis in 2..i64::try_from(x.rank()?).map_err(|_| "the rank is too high")? {
+                    let (extended, part) = self.extended(op, &x, axis, axis - 2)?;
+                    x = extended;
+                    parts.push(part);
+                }
             }
-            Size::Scales(scales) => {
-                let front = op.singles(&[1.0, 1.0]);
-                (None, Some(op.concat(&[&front, scales], 0)?))
-            }
+        }
+        let front = match &self.size {
+            Size::Dims(_) => op.call("Shape", &[&x], [int("end", 2)])?,
+            Size::Scales(_) => op.singles(&[1.0, 1.0]),
         };
-        let inputs = [Some(x), None, scales.as_ref(), sizes.as_ref()];
+        let parts: Vec<&Value> = [&front].into_iter().chain(&parts).collect();
+        let size = op.concat(&parts, 0)?;
+        let (sizes, scales) = match &self.size {
+            Size::Dims(_) => (Some(size), None),
+            Size::Scales(_) => (None, Some(size)),
+        };
+        let inputs = [Some(&x), None, scales.as_ref(), sizes.as_ref()];
         let [resized] = op.emit_all("Resize", &inputs, self.attributes.clone())?;
         Ok(resized)
+    }
+
+    /// Returns an image, and the size or the scale of its axis, which is the `place`th of the size. If the axis becomes 1 and
+    /// `single` covers it, it gets three times the first element and the second one: the middle of these is the element
+    /// that PaddlePaddle computes.
+    fn extended(
+        &self,
+        op: &mut Operator<'_>,
+        x: &Value,
+        axis: i64,
+        place: i64,
+    ) -> Outcome<(Value, Value)> {
+        let (Size::Dims(all) | Size::Scales(all)) = &self.size;
+        let size = op.slice(all, 0, place, place + 1)?;
+        let is_known_single = match &self.single {
+            Single::Never => return Ok((x.clone(), size)),
+            Single::Axes(axes) => {
+                match usize::try_from(place).ok().and_then(|place| axes.get(place)) {
+                    Some(true) => true,
+                    Some(false) => return Ok((x.clone(), size)),
+                    None => return Err(format!("expected {place} sizes").into()),
+                }
+            }
+            Single::Computed => false,
+        };
+        let dim = op.call("Shape", &[x], [int("start", axis), int("end", axis + 1)])?;
+        let (one, last) = (op.longs(&[1]), op.plus(&dim, -1.0)?);
+        let second = op.call("Min", &[&last, &one], [])?;
+        let first = op.longs(&[0, 0, 0]);
+        let four = op.concat(&[&first, &second], 0)?;
+        let quarter = op.singles(&[0.25]);
+        if is_known_single {
+            let size = if matches!(self.size, Size::Dims(_)) { size } else { quarter };
+            return Ok((op.gather(x, &four, axis)?, size));
+        }
+        let (begin, end, step) = (op.long(0), op.reshape(&dim, &[])?, op.long(1));
+        let all = op.call("Range", &[&begin, &end, &step], [])?;
+        let both = op.concat(&[&four, &all], 0)?;
+        let (result, length) = (
+            match &self.size {
+                Size::Dims(_) => size.clone(),
+                Size::Scales(_) => {
+                    let exact = op.cast(&dim, DType::Float32)?;
+                    let exact = op.mul(&exact, &size)?;
+                    op.cast(&exact, DType::Int64)?
+                }
+            },
+            op.longs(&[4]),
+        );
+        let is_single = op.call("Equal", &[&result, &one], [])?;
+        let zero = op.longs(&[0]);
+        let start = op.choose(&is_single, &zero, &length)?;
+        let past = op.add(&dim, &length)?;
+        let end = op.choose(&is_single, &length, &past)?;
+        let chosen = op.call("Slice", &[&both, &start, &end, &zero], [])?;
+        let size = match &self.size {
+            Size::Dims(_) => size,
+            Size::Scales(_) => op.choose(&is_single, &quarter, &size)?,
+        };
+        Ok((op.gather(x, &chosen, axis)?, size))
     }
 
     /// Returns the weight of each of the `dim` input elements in each output element along a dim: `[out, dim]`.
@@ -193,9 +306,7 @@ impl Resizing {
         let own = op.call("Equal", &[&column, &line], [])?;
         let own = op.cast(&own, dtype)?;
         let place = i64::try_from(axis).map_err(|_| "the rank is too high")?;
-        let size = match &self.size {
-            Size::Dims(size) | Size::Scales(size) => op.slice(size, 0, place, place + 1)?,
-        };
+        let (own, size) = self.extended(op, &own, 0, place)?;
         let (sizes, scales) = match &self.size {
             Size::Dims(_) => {
                 let line = op.longs(&[dim]);
