@@ -52,7 +52,8 @@ impl Extent {
 }
 
 /// The suites. The lists run at the same time, as most scripts use one processor; all suites with the Python package are in
-/// one list. Budgets are three times what was measured on two processors, builds and downloads included.
+/// one list. Budgets of time have room for builds, downloads and other work on the machine: samples of `export`, `sweep`,
+/// `onnx` and `package` take three to five minutes on two processors, the others less than two.
 #[rustfmt::skip]
 const SUITES: [&[Entry]; 2] = [
     &[
