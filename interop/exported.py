@@ -39,7 +39,7 @@ DIFFERENCES = {
     "log_softmax": (4, "PaddlePaddle clamps logits"),
     "logcumsumexp": (3, "PaddlePaddle's exclusive result of one element; ONNX Runtime's numbers after an infinity"),
     "matmul": (2, "PaddlePaddle pairs matrices by index"),
-    "multiclass_nms": (2, "PaddlePaddle writes a row if there are no boxes"),
+    "multiclass_nms": (4, "PaddlePaddle writes a row if there are no boxes"),
     "pool2d": (18, "ONNX Runtime merges padding into the pooling, and rejects it then; or rejects strides beyond the window"),
     "quantize_linear": (2, "PaddlePaddle rounds halves away from zero"),
     "softmax_with_cross_entropy": (4, "PaddlePaddle clamps logits"),
