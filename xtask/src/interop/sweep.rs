@@ -35,5 +35,11 @@ pub(super) fn sweep(suite: &Suite<'_>) -> Result<(), Outcome> {
         command.arg("-B").arg(root().join("interop/paddle_sweep_newer.py"));
         run(command.arg(&run_calls).arg(&calls).arg(suite.directory.join("newer")))
     });
-    first_failure(vec![recorded, repeated])
+    let values = suite.part("values", || {
+        let mut command = Command::new(python("2.6.2")?);
+        command.arg("-B").arg(root().join("interop/paddle_values.py"));
+        command.arg(root().join("crates/schema/data/paddle_values.tsv"));
+        run(command.arg(root().join("crates/paddle/tests/golden")))
+    });
+    first_failure(vec![recorded, repeated, values])
 }
