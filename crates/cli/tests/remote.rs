@@ -134,7 +134,7 @@ fn an_absent_model_is_an_error_after_few_requests() {
 #[test]
 fn servers_are_not_written_to() {
     let server = golden();
-    let input = "crates/formats/tests/golden/onnx/values.onnx";
+    let input = "crates/formats/tests/golden/onnx/types/raw.onnx";
     let arguments = ["convert", input, &server.url("/out.onnx"), "--allow-private-addresses"];
     let error = bad(arguments);
     assert!(error.contains("expected an object store"), "{error}");
