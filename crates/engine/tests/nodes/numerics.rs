@@ -72,7 +72,13 @@ fn computed() -> BTreeMap<String, String> {
             digests.insert(name.to_owned(), digest(&made));
         }
     };
-    let op = |kind: &str| Op { kind: kind.to_owned(), ..Op::default() };
+    // It has to be given.
+    let size =
+        lodstone_model::Attribute { name: "size".to_owned(), value: AttributeValue::Long(1) };
+    let op = |kind: &str| {
+        let attributes = if kind == "LRN" { vec![size.clone()] } else { Vec::new() };
+        Op { kind: kind.to_owned(), attributes, ..Op::default() }
+    };
     for kind in operators().filter(|it| it.domain == "ai.onnx").map(|it| it.kind) {
         // The caller provides random numbers.
         if is_computed("", kind) {
