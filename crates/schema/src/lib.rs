@@ -15,6 +15,7 @@
 #![deny(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic)]
 
 pub mod caffe2;
+mod closed;
 mod conventions;
 pub mod finding;
 pub mod glow;

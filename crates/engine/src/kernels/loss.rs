@@ -55,14 +55,15 @@ fn likelihood(call: &Call<'_>, logs: &Item) -> Outcome<Item> {
     }
     let losses = chosen.reshaped(over).times(&weights)?.scaled(-1.0)?.widened()?;
     let all: Vec<usize> = (0..losses.shape().len()).collect();
-    let mean = || {
-        let sum = losses.total(&all)?;
-        Ok(sum.over(&weights.widened()?.total(&all)?)?.reshaped(Vec::new()))
+    // Whether the sum is divided by the weights, if there is one.
+    let reductions = [("mean", Some(true)), ("sum", Some(false)), ("none", None)];
+    let loss = match call.choice("reduction", &reductions)? {
+        Some(is_mean) => {
+            let sum = losses.total(&all)?;
+            let sum = if is_mean { sum.over(&weights.widened()?.total(&all)?)? } else { sum };
+            sum.reshaped(Vec::new())
+        }
+        None => losses,
     };
-    let sum = || Ok(losses.total(&all)?.reshaped(Vec::new()));
-    let none = || Ok(losses.clone());
-    let reductions: [(&str, &dyn Fn() -> Outcome<Item>); 3] =
-        [("mean", &mean), ("sum", &sum), ("none", &none)];
-    let loss = call.choice("reduction", &reductions)?()?;
     loss.cast(kind)
 }

@@ -66,6 +66,7 @@ pub(crate) use windows::Windows;
 
 use lodstone_model::{AttributeValue, Op};
 use lodstone_schema::Finding;
+use lodstone_schema::onnx::meaning;
 pub(crate) use lodstone_schema::places::at_mut;
 
 use crate::budget::{Budget, Charge, probe};
@@ -378,10 +379,7 @@ impl<'a> Call<'a> {
     /// # Errors
     /// An internal error if the value is not listed.
     pub(crate) fn choice<T: Copy>(&self, name: &str, meanings: &[(&str, T)]) -> Outcome<T> {
-        let found = self.text(name);
-        let is_found = |(value, _): &&(&str, T)| found.as_deref().is_none_or(|it| it == *value);
-        let meaning = meanings.iter().find(is_found).map(|(_, meaning)| *meaning);
-        meaning.ok_or_else(|| Finding::internal(format!("no kernel for this value of `{name}`")))
+        meaning(self.text(name).as_deref().map(str::as_bytes), name, meanings)
     }
 
     /// Returns a string attribute.

@@ -2,6 +2,8 @@
 
 use burn_backend::DType as BurnType;
 
+use lodstone_schema::onnx::infer::scaled_size;
+
 use super::tensor::{bounded, elements, whole};
 use super::{Call, Made, Run, at_mut, axis, count, dim_at, one};
 use crate::item::{Item, Outcome};
@@ -131,7 +133,7 @@ fn sides(call: &Call<'_>, shape: &[usize]) -> Outcome<Vec<Side>> {
     let made: Vec<(usize, f64)> = match (scales, sizes) {
         (Some(scales), None) if scales.len() == dims.len() => {
             let side = |(scale, dim): (&f64, &usize)| {
-                let to = scaled_size(*dim, *scale);
+                let to = scaled_size(*dim as u64, *scale);
                 match *scale > 0.0 && to <= 9e15 {
                     true => Ok((elements(to), *scale)),
                     false => Err(format!("expected scales above 0, found {scale}").into()),
@@ -164,12 +166,6 @@ fn sides(call: &Call<'_>, shape: &[usize]) -> Outcome<Vec<Side>> {
         Side { axis, from, to, scale, region: (begin, end) }
     };
     Ok(axes.iter().copied().zip(dims.into_iter().zip(made)).enumerate().map(side).collect())
-}
-
-/// Returns the size of a dim by its scale, in single precision as ONNX Runtime and the frameworks compute it.
-#[expect(clippy::cast_possible_truncation, reason = "the scale was in single precision")]
-fn scaled_size(dim: usize, scale: f64) -> f64 {
-    (dim as f32 * scale as f32).floor().into()
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]

@@ -11,6 +11,7 @@ use std::sync::LazyLock;
 use lodstone_model::{AttributeValue, Op};
 
 use crate::Finding;
+use crate::closed::listed;
 use crate::onnx::quoted;
 
 /// The names that some operator reads, and the values of those with a closed set, by operator.
@@ -72,8 +73,7 @@ pub fn check_arguments(op: &Op) -> Result<(), Finding> {
             _ => continue,
         };
         if !values.contains(&found.as_str()) {
-            let allowed: Vec<String> = values.iter().map(|value| format!("`{value}`")).collect();
-            let allowed = allowed.join(", ");
+            let allowed = listed(values.iter().copied());
             return finding(format!(
                 "expected one of {allowed} as {}, found {}",
                 quoted(name),

@@ -9,6 +9,7 @@ use lodstone_model::{AttributeValue, Op};
 
 use super::real_name;
 use crate::Finding;
+use crate::closed::listed;
 use crate::onnx::quoted;
 use crate::rows::Rows;
 
@@ -114,17 +115,12 @@ pub fn check_attributes(op: &Op) -> Result<(), Finding> {
             }
         };
         if !is_allowed {
-            let found: String = text.chars().take(100).collect();
             return finding(format!(
                 "expected {expected} as {}, found {}",
                 quoted(name),
-                quoted(&found)
+                quoted(text)
             ));
         }
     }
     Ok(())
-}
-
-fn listed(words: impl Iterator<Item = &'static str>) -> String {
-    words.map(|word| format!("`{word}`")).collect::<Vec<_>>().join(", ")
 }

@@ -7,6 +7,7 @@ use lodstone_model::{Attribute, AttributeValue, Op};
 
 use super::scopes::Bindings;
 use super::{AttributeSpec, Operator, attribute_kind, quoted, versions};
+use crate::closed::refused;
 use crate::{Finding, Operand};
 
 /// Attributes of removed versions that had no effect on results.
@@ -69,9 +70,22 @@ fn mistake(attribute: &Attribute, known: &Operator, bindings: &Bindings<'_>) -> 
         value => value,
     };
     let found = words(value).into_iter().find(|found| !parameter.allows(found))?;
-    let allowed = parameter.values.unwrap_or_default();
-    let allowed: Vec<String> = allowed.iter().map(|value| quoted(value)).collect();
-    Some(format!("expected {} of {}, found {}", quoted(name), allowed.join(", "), quoted(&found)))
+    Some(refused(name, parameter.values.unwrap_or_default(), &found))
+}
+
+/// Returns what the value of a string attribute stands for: the first of the meanings if it is absent. [`check`] rejects values
+/// that the operator does not define.
+///
+/// # Errors
+/// An internal error if the value has no meaning.
+pub fn meaning<T: Copy>(
+    found: Option<&[u8]>,
+    name: &str,
+    meanings: &[(&str, T)],
+) -> Result<T, Finding> {
+    let is_found = |(value, _): &&(&str, T)| found.is_none_or(|it| it == value.as_bytes());
+    let meaning = meanings.iter().find(is_found).map(|(_, meaning)| *meaning);
+    meaning.ok_or_else(|| Finding::internal(format!("this value of `{name}` has no meaning")))
 }
 
 /// Returns the elements of an attribute as the table writes them.

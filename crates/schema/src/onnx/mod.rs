@@ -18,6 +18,7 @@ pub mod simplify;
 mod types;
 mod upgrade;
 
+pub use attributes::meaning;
 pub use blocks::subprogram;
 pub use bound::{admits, lowest_opset};
 pub use cast::{CastOptions, Change, Kept, cast};

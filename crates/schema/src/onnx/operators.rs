@@ -31,6 +31,7 @@ use std::sync::LazyLock;
 
 use lodstone_model::AttributeValue;
 
+use crate::closed;
 use crate::rows::Rows;
 
 /// A version of an operator.
@@ -124,16 +125,11 @@ type Values = (i64, Vec<&'static str>);
 /// The allowed values of attributes by domain, operator and attribute, the newest set first.
 static VALUES: LazyLock<HashMap<[&str; 3], Vec<Values>>> = LazyLock::new(|| {
     let mut sets: HashMap<[&str; 3], Vec<Values>> = HashMap::new();
-    for line in include_str!("../../data/onnx_values.tsv").lines() {
-        let mut columns = line.split('\t');
-        let mut column = || columns.next().unwrap_or_default();
-        let (domain, attribute, kinds) = (column(), column(), column());
-        let value = |word| if word == r#""""# { "" } else { word };
-        let values: Vec<&str> = column().split(' ').map(value).collect();
-        for kind in kinds.split(' ') {
+    for row in closed::rows(include_str!("../../data/onnx_values.tsv")) {
+        for kind in row.operators {
             let (kind, since) = kind.split_once('@').unwrap_or((kind, "1"));
-            let of_attribute = sets.entry([domain, kind, attribute]).or_default();
-            of_attribute.push((since.parse().unwrap_or(i64::MAX), values.clone()));
+            let of_attribute = sets.entry([row.before, kind, row.attribute]).or_default();
+            of_attribute.push((since.parse().unwrap_or(i64::MAX), row.values.clone()));
             of_attribute.sort_by_key(|(since, _)| std::cmp::Reverse(*since));
         }
     }

@@ -14,7 +14,8 @@ use std::sync::LazyLock;
 use lodstone_model::{AttributeValue, ByteString, DType, Model, Op};
 use serde_json::Value;
 
-use crate::onnx::{place_of, quoted};
+use crate::closed::{self, refused};
+use crate::onnx::place_of;
 use crate::rows::Rows;
 use crate::{Finding, Findings};
 
@@ -69,14 +70,9 @@ type Values = HashMap<&'static str, Vec<(&'static str, Vec<&'static str>)>>;
 
 static VALUES: LazyLock<Values> = LazyLock::new(|| {
     let mut sets = Values::new();
-    for line in include_str!("../../data/paddle_values.tsv").lines() {
-        let mut columns = line.split('\t');
-        let mut column = || columns.next().unwrap_or_default();
-        let (attribute, kinds) = (column(), column());
-        let value = |word| if word == r#""""# { "" } else { word };
-        let values: Vec<&str> = column().split(' ').map(value).collect();
-        for kind in kinds.split(' ') {
-            sets.entry(kind).or_default().push((attribute, values.clone()));
+    for row in closed::rows(include_str!("../../data/paddle_values.tsv")) {
+        for kind in row.operators {
+            sets.entry(kind).or_default().push((row.attribute, row.values.clone()));
         }
     }
     sets
@@ -103,13 +99,7 @@ pub fn check_attributes(op: &Op) -> Result<(), Finding> {
             _ => continue,
         };
         if !allowed.contains(&found.as_str()) {
-            let allowed: Vec<String> = allowed.iter().map(|value| quoted(value)).collect();
-            let message = format!(
-                "expected {} of {}, found {}",
-                quoted(name),
-                allowed.join(", "),
-                quoted(&found)
-            );
+            let message = refused(name, allowed, &found);
             return Err(Finding::from(message).about_attribute(name));
         }
     }

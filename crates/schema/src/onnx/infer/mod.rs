@@ -50,6 +50,7 @@ use crate::Finding;
 
 pub use node::{Bodies, NoBodies};
 pub use program::{Inference, Options, infer};
+pub use resize::scaled_size;
 pub use value::{Contents, Element, MAX_ELEMENTS, UNDEFINED, ValueInfo};
 pub use work::Work;
 

@@ -2,6 +2,7 @@
 
 use lodstone_model::{AttributeValue, DType, Dim, Op, TooDeep, ValueType};
 
+use super::super::attributes::meaning;
 use super::super::dtype;
 use super::super::scopes::Bindings;
 use super::dims::{self, Checked, merged, show, show_type};
@@ -176,10 +177,7 @@ impl<'a> Node<'a> {
     /// Returns what the value of a string attribute stands for: the first if it is absent. Values that the operator does not
     /// define were rejected before.
     pub(super) fn choice<T: Copy>(&self, name: &str, meanings: &[(&str, T)]) -> Checked<T> {
-        let found = self.text(name);
-        let is_found = |(value, _): &&(&str, T)| found.is_none_or(|it| it == value.as_bytes());
-        let meaning = meanings.iter().find(is_found).map(|(_, meaning)| *meaning);
-        meaning.ok_or_else(|| Finding::internal(format!("no rule for this value of `{name}`")))
+        meaning(self.text(name), name, meanings)
     }
 
     pub(super) fn block(&self, name: &str) -> Checked<i32> {

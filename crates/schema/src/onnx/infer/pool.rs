@@ -28,7 +28,6 @@ pub(super) struct Window {
 }
 
 /// The padding of the spatial dims.
-#[derive(Clone)]
 pub(super) enum Padding {
     /// Pads at the beginnings and at the ends.
     Given(Vec<i64>, Vec<i64>),
@@ -66,19 +65,20 @@ impl Window {
         if let Some(found) = pads.iter().find(|pad| **pad < 0) {
             return wrong(format!("expected `pads` of at least 0, found {found}"));
         }
-        let given = |pads: &[i64]| {
-            let (begins, ends) = pads.split_at(count);
-            Padding::Given(begins.to_vec(), ends.to_vec())
-        };
-        let (valid, pads) = (given(&none), given(pads));
         let paddings = [
-            ("NOTSET", &pads),
-            ("", &pads),
-            ("VALID", &valid),
-            ("SAME_UPPER", &Padding::Same),
-            ("SAME_LOWER", &Padding::Same),
+            ("NOTSET", Some(pads)),
+            ("", Some(pads)),
+            ("VALID", Some(&none)),
+            ("SAME_UPPER", None),
+            ("SAME_LOWER", None),
         ];
-        let padding = node.choice("auto_pad", &paddings)?.clone();
+        let padding = match node.choice("auto_pad", &paddings)? {
+            Some(pads) => {
+                let (begins, ends) = pads.split_at(count);
+                Padding::Given(begins.to_vec(), ends.to_vec())
+            }
+            None => Padding::Same,
+        };
         Ok(Self { kernel, strides, dilations, padding, ceil: node.flag("ceil_mode") })
     }
 

@@ -82,12 +82,12 @@ fn scaled(shape: &[Dim], axes: &[usize], scales: Option<&[f64]>) -> Checked<Vec<
     Ok(result)
 }
 
-/// Returns a dim times a scale, in single precision as ONNX Runtime and the frameworks compute it. ONNX's inference uses double
+/// Returns the size of a dim by its scale, in single precision as ONNX Runtime and the frameworks compute it. ONNX's inference uses double
 /// precision, in which 30 times 0.7 is less than 21.
 #[expect(clippy::cast_precision_loss, reason = "as the runtimes")]
 #[expect(clippy::cast_possible_truncation, reason = "the scale was in single precision")]
-fn scaled_size(dim: u64, scale: f64) -> f64 {
-    (dim as f32 * scale as f32).into()
+pub fn scaled_size(dim: u64, scale: f64) -> f64 {
+    (dim as f32 * scale as f32).floor().into()
 }
 
 fn floor(number: f64) -> Dim {
