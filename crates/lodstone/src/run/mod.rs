@@ -134,15 +134,15 @@ impl Session {
         let row = RUNS.iter().find(|row| row.dialect == program.dialect);
         let row = row.ok_or_else(|| not_run(program.dialect))?;
         let (inputs, values) = (required_inputs(model)?, values(model));
-        // Such as the next values of states.
-        let is_added = |name: &String| {
-            let lowered = engine::lowered(model);
-            lowered.is_ok_and(|(it, _)| engine::added_outputs(model, &it).contains(name))
-        };
-        let mut unknown = options.fetch.iter().filter(|name| !is_known(name, &values));
-        if let Some(name) = unknown.find(|name| !is_added(name)) {
-            let similar = similar(name, values.iter().map(String::as_str));
-            return Err(Error::Absent(format!("the program has no value `{name}`{similar}")));
+        let mut unknown = options.fetch.iter().filter(|name| !is_known(name, &values)).peekable();
+        if unknown.peek().is_some() {
+            // Such as the next values of states. What cannot be lowered adds none.
+            let added = engine::lowered(model)
+                .map_or_else(|_| Vec::new(), |(lowered, _)| engine::added_outputs(model, &lowered));
+            if let Some(name) = unknown.find(|name| !added.contains(name)) {
+                let similar = similar(name, values.iter().map(String::as_str));
+                return Err(Error::Absent(format!("the program has no value `{name}`{similar}")));
+            }
         }
         Ok(Self { runner: (row.prepare)(model, options)?, inputs, values })
     }

@@ -30,11 +30,9 @@ impl Inputs {
         seed: u64,
         shapes: &[(String, Vec<u64>)],
     ) -> Result<Vec<String>> {
-        let mut variants = self.with_random(model, seed, shapes)?;
-        if variants.is_empty() {
+        let Some((inputs, added)) = self.variants(model, seed, shapes, 1)?.pop() else {
             return Ok(Vec::new());
-        }
-        let (inputs, added) = variants.swap_remove(0);
+        };
         *self = inputs;
         Ok(added)
     }
@@ -49,6 +47,17 @@ impl Inputs {
         model: &Model,
         seed: u64,
         shapes: &[(String, Vec<u64>)],
+    ) -> Result<Vec<(Self, Vec<String>)>> {
+        self.variants(model, seed, shapes, 2)
+    }
+
+    /// Returns at most `most` variants of the inputs.
+    fn variants(
+        &self,
+        model: &Model,
+        seed: u64,
+        shapes: &[(String, Vec<u64>)],
+        most: usize,
     ) -> Result<Vec<(Self, Vec<String>)>> {
         let (required, _) = required_inputs(model)?;
         if let Some((name, _)) = shapes.iter().find(|(name, _)| !required.contains(name)) {
@@ -87,18 +96,17 @@ impl Inputs {
             _ => None,
         });
         let of_values = values.map(|level| level.len().saturating_sub(1) as u64).next();
-        let invented = open.iter().any(|input| input.declared.lod_level > 0).then_some(2);
+        let invented = open.iter().any(|input| input.lod_level > 0).then_some(2);
         let sequences = own.or(of_values).or(invented);
-        for shapes in chosen(model, &open, &given, sequences) {
+        for shapes in chosen(model, &open, &given, sequences, most) {
             let (mut inputs, mut added) = (self.clone(), Vec::new());
             for ((input, number), shape) in open.iter().zip(&numbers).zip(shapes) {
-                let declared = &input.declared;
-                let tensor = random(declared.dtype, shape, seed, *number as u64);
+                let tensor = random(input.dtype, shape, seed, *number as u64);
                 let mut tensor = tensor.map_err(|why| failed(&input.name, why))?;
                 let mut text = format!("{} {} {:?}", input.name, tensor.dtype, tensor.shape);
                 if self.rows(&input.name).is_none() {
                     let rows = tensor.shape.first().copied().unwrap_or(0);
-                    tensor.lod = two_sequences(rows, declared.lod_level);
+                    tensor.lod = two_sequences(rows, input.lod_level);
                 }
                 if !tensor.lod.is_empty() {
                     text += &format!(", LoD {:?}", tensor.lod.0);
@@ -129,26 +137,27 @@ fn input(
     shape: Option<&[u64]>,
     rows: Option<u64>,
 ) -> Result<Open, String> {
-    let mut declared = declared.ok_or("the program does not declare a tensor type")?;
-    // Frameworks without declared types mostly compute with floats.
-    if declared.dtype == DType::Unspecified {
-        declared.dtype = DType::Float32;
-    }
-    let known = |shape: &[u64]| shape.iter().map(|dim| Dim::Known(*dim)).collect();
-    match (&mut declared.shape, shape) {
+    let declared = declared.ok_or("the program does not declare a tensor type")?;
+    let dtype = match declared.dtype {
+        // Frameworks without declared types mostly compute with floats.
+        DType::Unspecified => DType::Float32,
+        dtype => dtype,
+    };
+    let dims = match (declared.shape, shape) {
         (None, None) => return Err("its rank is not declared: pass a shape".to_owned()),
         (Some(dims), Some(shape)) if dims.len() != shape.len() => {
             let rank = dims.len();
             return Err(format!("the program declares rank {rank}, not the shape {shape:?}"));
         }
-        (_, Some(shape)) => declared.shape = Some(known(shape)),
-        (Some(dims), None) => {
+        (_, Some(shape)) => shape.iter().map(|dim| Dim::Known(*dim)).collect(),
+        (Some(mut dims), None) => {
             if let (Some(rows), Some(first)) = (rows, dims.first_mut()) {
                 *first = Dim::Known(rows);
             }
+            dims
         }
-    }
-    Ok(Open { name: name.to_owned(), declared })
+    };
+    Ok(Open { name: name.to_owned(), dtype, dims, lod_level: declared.lod_level })
 }
 
 /// Returns LoD of some levels: two sequences of rows, or one of a single row, in one sequence of each outer level.

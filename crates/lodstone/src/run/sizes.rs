@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use lodstone_model::{Dim, Model, TensorType};
+use lodstone_model::{DType, Dim, Model};
 use lodstone_schema::conventions;
 use lodstone_schema::onnx::infer::{Options, infer};
 
@@ -46,19 +46,17 @@ impl Meaning {
 /// An input that gets a shape.
 pub(super) struct Open {
     pub(super) name: String,
-    /// The declared type, with dims that are known otherwise.
-    pub(super) declared: TensorType,
+    pub(super) dtype: DType,
+    /// The declared dims, or those that are known otherwise.
+    pub(super) dims: Vec<Dim>,
+    pub(super) lod_level: u32,
 }
 
 impl Open {
-    fn dims(&self) -> &[Dim] {
-        self.declared.shape.as_deref().unwrap_or_default()
-    }
-
     fn meaning(&self, axis: usize) -> Meaning {
-        match (axis, self.dims().len()) {
+        match (axis, self.dims.len()) {
             // The rows of all sequences.
-            (0, _) if self.declared.lod_level > 0 => Meaning::Length,
+            (0, _) if self.lod_level > 0 => Meaning::Length,
             (0, _) => Meaning::Batch,
             (1, 4..) => Meaning::Channels,
             (_, 4..) => Meaning::Image,
@@ -68,29 +66,48 @@ impl Open {
 }
 
 /// A size for each meaning.
-type Sizes = BTreeMap<Meaning, u64>;
+#[derive(Clone, Copy)]
+struct Sizes {
+    batch: u64,
+    channels: u64,
+    image: u64,
+    length: u64,
+}
 
-/// Returns shapes for the open inputs, in their order, and a second choice with other sizes, if one is accepted. `given` has
-/// the types of the other inputs, `sequences` the number of sequences of an input with LoD: that of the examples. If no
-/// combination is accepted, the first one is returned: a run reports why.
+impl Sizes {
+    fn of(&self, meaning: Meaning) -> u64 {
+        match meaning {
+            Meaning::Batch => self.batch,
+            Meaning::Channels => self.channels,
+            Meaning::Image => self.image,
+            Meaning::Length => self.length,
+        }
+    }
+}
+
+/// Returns shapes for the open inputs, in their order, and if `most` is 2 a second choice with other sizes, if one is accepted.
+/// `given` has the types of the other inputs, `sequences` the number of sequences of an input with LoD: that of the examples. If
+/// no combination is accepted, the first one is returned: a run reports why.
 pub(super) fn chosen(
     model: &Model,
     open: &[Open],
     given: &Types,
     sequences: Option<u64>,
+    most: usize,
 ) -> Vec<Vec<Vec<u64>>> {
     let symbols = symbols(open);
-    let meaning = |input: &Open, axis: usize| match input.dims().get(axis) {
-        Some(Dim::Symbol(symbol)) => symbols.get(symbol).copied(),
-        _ => None,
+    let meaning = |input: &Open, axis: usize| {
+        let symbol = match input.dims.get(axis) {
+            Some(Dim::Symbol(symbol)) => symbols.get(symbol).copied(),
+            _ => None,
+        };
+        symbol.unwrap_or_else(|| input.meaning(axis))
     };
-    let meaning =
-        |input: &Open, axis: usize| meaning(input, axis).unwrap_or_else(|| input.meaning(axis));
     let shape = |input: &Open, sizes: &Sizes| {
-        let dims = input.dims().iter().enumerate();
+        let dims = input.dims.iter().enumerate();
         let size = |(axis, dim): (usize, &Dim)| match dim {
             Dim::Known(size) => *size,
-            _ => sizes.get(&meaning(input, axis)).copied().unwrap_or(1),
+            _ => sizes.of(meaning(input, axis)),
         };
         dims.map(size).collect::<Vec<u64>>()
     };
@@ -98,7 +115,7 @@ pub(super) fn chosen(
         |sizes: &Sizes| open.iter().map(|input| shape(input, sizes)).collect::<Vec<Vec<u64>>>();
     let dynamic: BTreeSet<Meaning> = open
         .iter()
-        .flat_map(|input| (0..).zip(input.dims()).map(move |(axis, dim)| (input, axis, dim)))
+        .flat_map(|input| (0..).zip(&input.dims).map(move |(axis, dim)| (input, axis, dim)))
         .filter(|(_, _, dim)| !matches!(dim, Dim::Known(_)))
         .map(|(input, axis, _)| meaning(input, axis))
         .collect();
@@ -115,9 +132,10 @@ pub(super) fn chosen(
     };
     let varies = |sizes: &&Sizes| {
         let others = dynamic.iter().filter(|meaning| !is_fixed(meaning));
-        others.clone().count() > 0 && others.clone().all(|it| sizes.get(it) != first.get(it))
+        others.clone().count() > 0 && others.clone().all(|it| sizes.of(*it) != first.of(*it))
     };
-    let second = all.iter().filter(varies).take(MAX_TRIED).find(is_accepted);
+    let mut others = all.iter().filter(varies).take(MAX_TRIED).filter(|_| most > 1);
+    let second = others.find(is_accepted);
     [first].into_iter().chain(second).map(shapes).collect()
 }
 
@@ -125,7 +143,7 @@ pub(super) fn chosen(
 fn symbols(open: &[Open]) -> BTreeMap<Arc<str>, Meaning> {
     let mut symbols = BTreeMap::new();
     for input in open {
-        for (axis, dim) in input.dims().iter().enumerate() {
+        for (axis, dim) in input.dims.iter().enumerate() {
             if let Dim::Symbol(symbol) = dim {
                 symbols.entry(Arc::clone(symbol)).or_insert_with(|| input.meaning(axis));
             }
@@ -134,32 +152,31 @@ fn symbols(open: &[Open]) -> BTreeMap<Arc<str>, Meaning> {
     symbols
 }
 
-/// Returns all combinations of plausible sizes of some meanings.
+/// Returns all combinations of plausible sizes of the `dynamic` meanings; the others have their first one.
 fn combinations(dynamic: &BTreeSet<Meaning>, sequences: Option<u64>) -> Vec<Sizes> {
-    let mut combinations = vec![Sizes::new()];
-    for meaning in Meaning::ALL.into_iter().filter(|meaning| dynamic.contains(meaning)) {
-        let plausible = match (meaning, &sequences) {
-            (Meaning::Batch, Some(sequences)) => std::slice::from_ref(sequences),
-            _ => meaning.plausible(),
+    let [batches, channels, images, lengths] = Meaning::ALL.map(|meaning| {
+        let plausible = match (meaning, sequences) {
+            (Meaning::Batch, Some(sequences)) => vec![sequences],
+            _ => meaning.plausible().to_vec(),
         };
-        let with = |sizes: &Sizes| {
-            let sizes = sizes.clone();
-            plausible.iter().map(move |size| {
-                let mut sizes = sizes.clone();
-                sizes.insert(meaning, *size);
-                sizes
-            })
-        };
-        combinations = combinations.iter().flat_map(with).collect();
+        let count = if dynamic.contains(&meaning) { plausible.len() } else { 1 };
+        plausible.into_iter().take(count).collect::<Vec<u64>>()
+    });
+    let mut all = Vec::new();
+    for batch in batches {
+        for &channels in &channels {
+            for &image in &images {
+                all.extend(lengths.iter().map(|&length| Sizes { batch, channels, image, length }));
+            }
+        }
     }
-    combinations
+    all
 }
 
 /// Whether a program takes inputs of some shapes, as far as inference can tell.
 fn accepts(model: &Model, open: &[Open], shapes: &[Vec<u64>], given: &Types) -> bool {
     let open = open.iter().zip(shapes);
-    let types =
-        open.map(|(input, shape)| (input.name.clone(), input.declared.dtype, shape.clone()));
+    let types = open.map(|(input, shape)| (input.name.clone(), input.dtype, shape.clone()));
     let types: Types = types.chain(given.iter().cloned()).collect();
     let Ok((lowered, _)) = declared(model, &types).and_then(|model| lowered(&model)) else {
         return false;
