@@ -6,6 +6,8 @@ use lodstone_model::{Model, Op, Parameter};
 use lodstone_schema::{conventions, weights};
 use serde::Serialize;
 
+use crate::numbers::element_count;
+
 /// Parameters by layer.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Layers {
@@ -38,10 +40,8 @@ pub struct Layer {
 
 impl Layer {
     fn add(&mut self, parameter: &Parameter) {
-        let dims = &parameter.tensor.shape;
-        let elements = dims.iter().fold(1u64, |count, dim| count.saturating_mul(*dim));
         self.tensors += 1;
-        self.elements = self.elements.saturating_add(elements);
+        self.elements = self.elements.saturating_add(element_count(&parameter.tensor.shape));
         self.nbytes = self.nbytes.saturating_add(parameter.tensor.nbytes());
     }
 }

@@ -68,16 +68,13 @@ impl Derive for Unpacked {
             let first = at / GROUP;
             let last = (at + rest.len() as u64).div_ceil(GROUP).min(first + GROUPS);
             let begin = first * u64::from(self.bits);
-            let end = (last * u64::from(self.bits)).min(self.source.len());
-            let mut packed = vec![0; size(end.saturating_sub(begin))?];
-            self.source.read_at(begin, &mut packed)?;
             let count = (last * GROUP).min(self.count).saturating_sub(first * GROUP);
+            let mut packed = vec![0; size((count * u64::from(self.bits)).div_ceil(8))?];
+            self.source.read_at(begin, &mut packed)?;
             let codes = narrow::unpacked(&packed, self.bits, size(count)?);
-            let codes = codes.get(size(at - first * GROUP)?..).unwrap_or_default();
+            let codes = codes.get(size(at - first * GROUP)?..).filter(|codes| !codes.is_empty());
+            let codes = codes.ok_or_else(|| internal("packed elements end before their count"))?;
             let taken = codes.len().min(rest.len());
-            if taken == 0 {
-                return Err(internal("packed elements end before their count"));
-            }
             let (now, later) = rest.split_at_mut(taken);
             now.iter_mut().zip(codes).for_each(|(to, from)| *to = *from);
             rest = later;

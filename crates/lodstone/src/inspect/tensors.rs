@@ -10,6 +10,7 @@ use sha2::{Digest, Sha256};
 
 use super::InspectOptions;
 use crate::Result;
+use crate::numbers::element_count;
 
 /// A tensor.
 #[derive(Clone, Debug, Serialize)]
@@ -55,7 +56,7 @@ impl TensorInfo {
         if self.kind == "vocab" || shape.contains(&0) {
             return 0;
         }
-        shape.iter().fold(1, |count, dim| count.saturating_mul(*dim))
+        element_count(shape)
     }
 }
 
