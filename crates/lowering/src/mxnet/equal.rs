@@ -4,6 +4,8 @@
 //! cell, has as many rows as the values that it meets. Here, dims are equal if an operator requires it, and a fill gets its
 //! unknown dims from a value of an equal one.
 //!
+//! An attribute that cannot be read requires nothing here: the rule of the operator reports it.
+//!
 //! Source of truth: the shape inference of the operators of MXNet 1.9.1. Operators that are not listed require nothing.
 
 use std::collections::HashMap;

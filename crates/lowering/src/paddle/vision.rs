@@ -223,12 +223,17 @@ impl Resizing {
             Size::Scales(_) => op.singles(&[1.0, 1.0]),
         };
         let parts: Vec<&Value> = [&front].into_iter().chain(&parts).collect();
-        let size = op.concat(&parts, 0)?;
-        let (sizes, scales) = match &self.size {
-            Size::Dims(_) => (Some(size), None),
-            Size::Scales(_) => (None, Some(size)),
+        self.emit(op, &x, &parts)
+    }
+
+    /// Emits the operator; `parts` are the sizes or scales of all axes.
+    fn emit(&self, op: &mut Operator<'_>, x: &Value, parts: &[&Value]) -> Outcome<Value> {
+        let size = op.concat(parts, 0)?;
+        let (scales, sizes) = match &self.size {
+            Size::Dims(_) => (None, Some(&size)),
+            Size::Scales(_) => (Some(&size), None),
         };
-        let inputs = [Some(&x), None, scales.as_ref(), sizes.as_ref()];
+        let inputs = [Some(x), None, scales, sizes];
         let [resized] = op.emit_all("Resize", &inputs, self.attributes.clone())?;
         Ok(resized)
     }
@@ -256,7 +261,7 @@ impl Resizing {
             }
             Single::Computed => false,
         };
-        let dim = op.call("Shape", &[x], [int("start", axis), int("end", axis + 1)])?;
+        let dim = op.dim(x, axis)?;
         let (one, last) = (op.longs(&[1]), op.plus(&dim, -1.0)?);
         let second = op.call("Min", &[&last, &one], [])?;
         let first = op.longs(&[0, 0, 0]);
@@ -269,17 +274,15 @@ impl Resizing {
         let (begin, end, step) = (op.long(0), op.reshape(&dim, &[])?, op.long(1));
         let all = op.call("Range", &[&begin, &end, &step], [])?;
         let both = op.concat(&[&four, &all], 0)?;
-        let (result, length) = (
-            match &self.size {
-                Size::Dims(_) => size.clone(),
-                Size::Scales(_) => {
-                    let exact = op.cast(&dim, DType::Float32)?;
-                    let exact = op.mul(&exact, &size)?;
-                    op.cast(&exact, DType::Int64)?
-                }
-            },
-            op.longs(&[4]),
-        );
+        let result = match &self.size {
+            Size::Dims(_) => size.clone(),
+            Size::Scales(_) => {
+                let exact = op.cast(&dim, DType::Float32)?;
+                let exact = op.mul(&exact, &size)?;
+                op.cast(&exact, DType::Int64)?
+            }
+        };
+        let length = op.longs(&[4]);
         let is_single = op.call("Equal", &[&result, &one], [])?;
         let zero = op.longs(&[0]);
         let start = op.choose(&is_single, &zero, &length)?;
@@ -307,19 +310,11 @@ impl Resizing {
         let own = op.cast(&own, dtype)?;
         let place = i64::try_from(axis).map_err(|_| "the rank is too high")?;
         let (own, size) = self.extended(op, &own, 0, place)?;
-        let (sizes, scales) = match &self.size {
-            Size::Dims(_) => {
-                let line = op.longs(&[dim]);
-                (Some(op.concat(&[&size, &line], 0)?), None)
-            }
-            Size::Scales(_) => {
-                let line = op.singles(&[1.0]);
-                (None, Some(op.concat(&[&size, &line], 0)?))
-            }
+        let line = match &self.size {
+            Size::Dims(_) => op.longs(&[dim]),
+            Size::Scales(_) => op.singles(&[1.0]),
         };
-        let inputs = [Some(&own), None, scales.as_ref(), sizes.as_ref()];
-        let [resized] = op.emit_all("Resize", &inputs, self.attributes.clone())?;
-        Ok(resized)
+        self.emit(op, &own, &[&size, &line])
     }
 }
 

@@ -25,9 +25,9 @@ use lodstone_model::{
     Attribute, AttributeValue, ByteString, DType, Dim, Loss, Model, Op, Report, TensorType,
     ValueType, Var,
 };
+use lodstone_schema::Findings;
 use lodstone_schema::onnx::place_of;
 use lodstone_schema::paddle::{Release, codes, operator, truncates};
-use lodstone_schema::{Finding, Findings};
 
 use super::attributes::{double, doubles, long, longs};
 use super::registry;
@@ -173,6 +173,15 @@ impl Writer<'_> {
         let name = self.fresh(kind, tensor.clone());
         self.emit(new_op(kind, inputs, &[("Out", &name)], attributes));
         name
+    }
+
+    /// Returns a variable of type `tensor` in another element type.
+    pub(super) fn cast(&mut self, name: &str, tensor: &TensorType, to: DType) -> Outcome<String> {
+        let code =
+            |dtype| codes::dtype_code(dtype).ok_or("expected an element type that tensors have");
+        let types =
+            vec![attribute("in_dtype", code(tensor.dtype)?), attribute("out_dtype", code(to)?)];
+        Ok(self.call("cast", &[("X", name)], types, &with_dtype(tensor, to)))
     }
 
     /// Returns a tensor like another one, filled with a number.
@@ -329,36 +338,19 @@ fn either(writer: &mut Writer<'_>, op: Op) -> Outcome {
     }
     let whole = writer.types.get(one(op.output("Out"), "Out")?).and_then(ValueType::tensor_type);
     let whole = whole.cloned().unwrap_or_else(|| with_dtype(&TensorType::default(), x.dtype));
-    let code = |dtype| codes::dtype_code(dtype).ok_or("expected an element type that tensors have");
-    let cast = |from, to| {
-        Ok::<_, Finding>(vec![
-            attribute("in_dtype", code(from)?),
-            attribute("out_dtype", code(to)?),
-        ])
-    };
     let mut counts = Vec::new();
     for (slot, tensor) in [("X", &x), ("Y", &y)] {
         let name = one(op.input(slot), slot)?;
-        let is_nan =
-            writer.call("isnan_v2", &[("X", name)], Vec::new(), &with_dtype(tensor, DType::Bool));
-        let count = with_dtype(tensor, DType::Int32);
-        counts.push(writer.call(
-            "cast",
-            &[("X", &is_nan)],
-            cast(DType::Bool, DType::Int32)?,
-            &count,
-        ));
+        let truth = with_dtype(tensor, DType::Bool);
+        let is_nan = writer.call("isnan_v2", &[("X", name)], Vec::new(), &truth);
+        counts.push(writer.cast(&is_nan, &truth, DType::Int32)?);
     }
     let axis = op.attributes.iter().filter(|it| it.name == "axis").cloned().collect();
     let operands: Vec<(&str, &str)> =
         ["X", "Y"].into_iter().zip(counts.iter().map(String::as_str)).collect();
-    let sum = writer.call("elementwise_add", &operands, axis, &with_dtype(&whole, DType::Int32));
-    let is_nan = writer.call(
-        "cast",
-        &[("X", &sum)],
-        cast(DType::Int32, DType::Bool)?,
-        &with_dtype(&whole, DType::Bool),
-    );
+    let counted = with_dtype(&whole, DType::Int32);
+    let sum = writer.call("elementwise_add", &operands, axis, &counted);
+    let is_nan = writer.cast(&sum, &counted, DType::Bool)?;
     writer.emit_or_nan(op, &is_nan, &whole)
 }
 

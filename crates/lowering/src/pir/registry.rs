@@ -2,12 +2,12 @@
 //! be absent, and integers of the types that its kernels read.
 
 use lodstone_model::{AttributeValue, DType, Op};
-use lodstone_schema::paddle::{AttributeSpec, attributes, codes, input_type, operator};
+use lodstone_schema::paddle::{AttributeSpec, attributes, input_type, operator};
 use lodstone_schema::{Code, Finding};
 
 use super::attributes::longs;
-use super::older::{Writer, set, with_dtype};
-use super::walk::{Outcome, attribute};
+use super::older::{Writer, set};
+use super::walk::Outcome;
 
 /// Appends an operator in the form that 2.6.2 takes.
 pub(super) fn fit(writer: &mut Writer<'_>, mut op: Op) -> Outcome {
@@ -47,10 +47,7 @@ fn integers(writer: &mut Writer<'_>, name: &str, dtype: DType) -> Outcome<String
     if !matches!(tensor.dtype, DType::Int32 | DType::Int64) {
         return Ok(name.to_owned());
     }
-    let code = |dtype| codes::dtype_code(dtype).ok_or("expected an element type that tensors have");
-    let types =
-        vec![attribute("in_dtype", code(tensor.dtype)?), attribute("out_dtype", code(dtype)?)];
-    Ok(writer.call("cast", &[("X", name)], types, &with_dtype(&tensor, dtype)))
+    writer.cast(name, &tensor, dtype)
 }
 
 /// Adds attributes that PaddlePaddle 3 does not have, or that follow from the inputs.
