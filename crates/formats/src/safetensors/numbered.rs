@@ -29,6 +29,14 @@ impl Numbered<'_> {
     /// Returns the names of all files, in order.
     pub(super) fn names(&self) -> impl Iterator<Item = String> {
         let Self { stem, width, count } = self;
-        (1..=*count).map(move |at| format!("{stem}-{at:0width$}-of-{count:0width$}.safetensors"))
+        (1..=*count).map(move |at| name(stem, at, *count, *width))
     }
+}
+
+/// The number of digits in the names of new files.
+pub(super) const WIDTH: usize = 5;
+
+/// Returns the name of a file, counted from 1.
+pub(super) fn name(stem: &str, at: usize, count: usize, width: usize) -> String {
+    format!("{stem}-{at:0width$}-of-{count:0width$}.safetensors")
 }

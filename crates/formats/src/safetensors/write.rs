@@ -11,7 +11,7 @@ use serde::Serialize;
 use super::aliases::{FRAMEWORK, collapse};
 use super::header::Header;
 use super::layout::Layout;
-use super::{CODES, FORMAT, INDEX, MAX_HEADER, METADATA, NAME, code, size_of};
+use super::{CODES, FORMAT, INDEX, MAX_HEADER, METADATA, NAME, code, numbered, size_of};
 use crate::registry::named;
 use crate::sharding::{Item, Shard, ShardFormat, Sharding};
 use crate::{Error, Result, Staged, WriteOptions};
@@ -91,7 +91,7 @@ fn write_shards(
     let mut staged = Staged::directory(&path.directory(), options)?;
     let mut weight_map = BTreeMap::new();
     for (number, shard) in (1..).zip(shards) {
-        let name = format!("{stem}-{number:05}-of-{:05}.safetensors", shards.len());
+        let name = numbered::name(stem, number, shards.len(), numbered::WIDTH);
         let (header, tensors) = plan(shard.clone(), metadata)?;
         staged.write(&name, |out| put(out, &header, &tensors))?;
         weight_map.extend(shard.iter().map(|tensor| (tensor.name.as_str(), name.clone())));
@@ -109,7 +109,7 @@ pub(crate) static SHARDS: ShardFormat = ShardFormat {
     holds: FORMAT.holds,
     spare: &[],
     index: "model.safetensors.index.json",
-    file: |number, count| format!("model-{:05}-of-{count:05}.safetensors", number + 1),
+    file: |number, count| numbered::name("model", number + 1, count, numbered::WIDTH),
     check: |parameter| check(std::slice::from_ref(parameter)),
     write: put_items,
     keep: |_| Ok(None),
