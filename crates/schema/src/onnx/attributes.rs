@@ -73,8 +73,8 @@ fn mistake(attribute: &Attribute, known: &Operator, bindings: &Bindings<'_>) -> 
     Some(refused(name, parameter.values.unwrap_or_default(), &found))
 }
 
-/// Returns what the value of a string attribute stands for: the first of the meanings if it is absent. [`check`] rejects values
-/// that the operator does not define.
+/// Returns what the value of a string attribute stands for: the first of the meanings if it is absent. A value that the operator
+/// does not define has been rejected before: inference checks the attributes of each node against the table.
 ///
 /// # Errors
 /// An internal error if the value has no meaning.
