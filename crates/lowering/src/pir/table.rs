@@ -16,7 +16,7 @@ const WITHOUT_EFFECT: [&str; 8] =
 /// The reason why an operator has no counterpart.
 pub(super) fn missing(kind: &str) -> Finding {
     let message = match operator(kind) {
-        Some(_) => "the operator is not supported; PaddlePaddle 2 does not have it",
+        Some(_) => "the operator is not supported",
         None => "the operator is not known",
     };
     Finding::new(Code::NoEquivalent, message)
@@ -59,10 +59,7 @@ fn renamed<'p>(walk: &mut Walk<'p>, op: &'p Op, row: &Operator, kind: &str) -> O
             // A state of the operator itself.
             OperandKind::Slot(None) if !known.optional => {}
             OperandKind::Slot(None) => {
-                let message = format!(
-                    "the operand `{}` is not supported; PaddlePaddle 2 does not have it",
-                    known.name
-                );
+                let message = format!("the operand `{}` is not supported", known.name);
                 return Err(Finding::new(Code::NoEquivalent, message));
             }
             OperandKind::Attribute { name, tensor, list } => {
@@ -90,9 +87,7 @@ fn renamed<'p>(walk: &mut Walk<'p>, op: &'p Op, row: &Operator, kind: &str) -> O
                 && (kind, name) != ("cast", "dtype");
             let is_neutral = is_neutral(&given.value) || is_default(name, &given.value);
             if matters && !is_neutral && !is_extra(kind, name) {
-                let message = format!(
-                    "the attribute `{name}` is not supported; PaddlePaddle 2 does not have it"
-                );
+                let message = format!("the attribute `{name}` is not supported");
                 return Err(Finding::new(Code::NoEquivalent, message));
             }
             if matters && is_extra(kind, name) {
