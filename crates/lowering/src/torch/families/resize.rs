@@ -1,7 +1,8 @@
 //! Resizing of images, and sampling at places.
 
-use lodstone_model::DType;
+use lodstone_model::{DType, Dim};
 use lodstone_schema::Finding;
+use lodstone_schema::onnx::infer::scaled_size;
 
 use crate::onnx::{Value, float, int, ints, text};
 use crate::torch::arguments::{Size, wrong};
@@ -114,9 +115,7 @@ fn resized(node: &mut Node<'_>, mode: &Mode) -> Outcome {
     let differ = scales.as_ref().filter(|scales| !aligns && !fits(&x, scales, &sizes));
     let [y] = match differ {
         Some(scales) => {
-            #[expect(clippy::cast_possible_truncation, reason = "scales of ONNX are single floats")]
-            let scales: Vec<f32> = scales.iter().map(|scale| *scale as f32).collect();
-            let scales = node.singles(&scales);
+            let scales = node.singles(&singles(&x, scales, &sizes)?);
             node.emit_all("Resize", &[Some(&source), None, Some(&scales)], attributes)?
         }
         None => {
@@ -179,6 +178,21 @@ fn fits(x: &Value, scales: &[f64], sizes: &[Size]) -> bool {
         // Dims that are multiplied by an integer fit.
         _ => scale.fract() == 0.0,
     })
+}
+
+/// Returns scales in single precision by which ONNX computes the same sizes. PyTorch multiplies in double precision: where the
+/// nearest scale gives another size, that of a neighbour fits (100 times 0.29 is 28.999...).
+#[expect(clippy::cast_possible_truncation, reason = "scales of ONNX are in single precision")]
+fn singles(x: &Value, scales: &[f64], sizes: &[Size]) -> Outcome<Vec<f32>> {
+    let dims = x.shape()?.get(2..).unwrap_or_default();
+    let single = |(dim, (scale, size)): (&Dim, (&f64, &Size))| {
+        let nearest = *scale as f32;
+        let (Dim::Known(dim), Size::Known(size)) = (dim, size) else { return Ok(nearest) };
+        let gives = |scale: &f32| scaled_size(*dim, f64::from(*scale)) as i64 == *size;
+        let found = [nearest, nearest.next_up(), nearest.next_down()].into_iter().find(gives);
+        found.ok_or_else(|| Finding::from(format!("{dim} times {scale} is not the size {size}")))
+    };
+    dims.iter().zip(scales.iter().zip(sizes)).map(single).collect()
 }
 
 /// Returns a dim times a scale, rounded down.
