@@ -37,6 +37,10 @@ const RUNS: &[Runs] = &[
         exported: Some(&["--input-shape", "data:1,3,6,6"]),
         ..runs("caffe2/input-in-init-net", "", &["data=data.npy"])
     },
+    Runs {
+        exported: Some(&["--input-shape", "data:1,3,6,6", "--input-shape", "im_info:1,3"]),
+        ..runs("caffe2/empty-placeholder", "model.pb", &["data=data.npy", "im_info=im_info.npy"])
+    },
     Runs { exported: None, ..runs("caffe2/pow-exponent", "", &["in.npz"]) },
     Runs { exported: None, ..runs("caffe2/gelu", "", &["in.npz"]) },
     Runs {
@@ -241,6 +245,13 @@ fn what_cannot_be_right_is_refused_by_name() {
     let model = file("onnx/input_shape_question_mark", "model.onnx");
     let error = bad(["convert", &model, out, "--input-shape", "x:?,3,8,8"]);
     assert!(error.contains("dim 0 is fixed to 1"), "{error}");
+    let (model, x) = (file("onnx/text_input", "model.onnx"), file("onnx/text_input", "in_x.npy"));
+    let error = bad(["run", &model, "-i", &format!("x={x}")]);
+    assert!(error.contains("an array of text") && error.contains("TensorProto"), "{error}");
+    let case = "paddle/op-median-pir";
+    let a = format!("a={}", file(case, "in_a.npy"));
+    let error = bad(["run", &file(case, "model/inference.json"), "-i", &a]);
+    assert!(error.contains("`pd_op.median`") && !error.contains("PaddlePaddle 2"), "{error}");
     let error = bad(["convert", &file("use/weights_as_onnx", "w.safetensors"), out]);
     assert!(error.contains("cannot hold a model without a program"), "{error}");
     let refused = run(["convert", &file("mxnet/missing-params", "m-symbol.json"), out]);
