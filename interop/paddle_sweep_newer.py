@@ -146,7 +146,7 @@ def record(source, target, skipped):
     for number, call in enumerate(calls):
         with open(os.path.join(target, "progress"), "w") as progress:
             progress.write(str(number))
-        if number in skipped:
+        if number in skipped or "outside" in call:
             continue
         begin, size = call["program"]
         program = framework_pb2.ProgramDesc.FromString(programs[begin:begin + size])

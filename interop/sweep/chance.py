@@ -31,10 +31,11 @@ class Call:
 
 
 class Chance:
-    """Random choices, determined by a key."""
+    """Random choices, determined by a key. With `has_empty`, one of the first dims that are chosen is 0."""
 
-    def __init__(self, *key):
+    def __init__(self, *key, has_empty=False):
         self.random = np.random.RandomState(zlib.crc32(repr(key).encode()))
+        self.has_empty = has_empty
 
     def int(self, least, most):
         """Returns an integer, with both bounds inclusive."""
@@ -63,7 +64,11 @@ class Chance:
         return 1 if self.flag(0.2) else self.int(1, most)
 
     def dims(self, count, most=6):
-        return tuple(self.dim(most) for _ in range(count))
+        dims = [self.dim(most) for _ in range(count)]
+        if self.has_empty and dims:
+            self.has_empty = False
+            dims[self.int(0, count - 1)] = 0
+        return tuple(dims)
 
     def shape(self, least=1, most=4, dim=6):
         return self.dims(self.int(least, most), dim)

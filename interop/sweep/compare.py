@@ -34,6 +34,12 @@ def results(directory):
     for call, ran in zip(calls, found):
         feed = {variable: array(fact, elements) for variable, fact in call["feed"].items()}
         wanted = {variable: array(fact, elements) for variable, fact in call["wanted"].items()}
+        if "outside" in call:
+            attribute = f"`{call['outside']}`"
+            is_named = attribute in ran.get("error", "")
+            problem = "" if is_named else f"expected an error that names {attribute}, found {ran.get('error', 'results')}"
+            yield Result(call, feed, {}, {}, problem)
+            continue
         if "error" in ran:
             yield Result(call, feed, wanted, {}, ran["error"])
             continue

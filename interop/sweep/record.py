@@ -3,7 +3,9 @@ import json
 import os
 import sys
 
-GOLDEN = os.path.join(os.path.dirname(__file__), "..", "..", "crates", "paddle", "tests", "golden")
+CRATES = os.path.join(os.path.dirname(__file__), "..", "..", "crates")
+GOLDEN = os.path.join(CRATES, "paddle", "tests", "golden")
+VALUES = os.path.join(CRATES, "schema", "data", "paddle_values.tsv")
 sys.path.insert(0, os.path.abspath(GOLDEN))
 
 import numpy as np
@@ -13,6 +15,10 @@ from . import detectors, elements, inference, moving, others, placing, sums, win
 from .chance import CALLS, ODD_SHARE, Chance
 
 GRADIENT, NONE = "@GRAD", "@EMPTY@"
+
+# Of this many calls of an operator, one has a tensor without elements, and another one an attribute with a value outside of
+# its set.
+PERIOD, EMPTY, OUTSIDE = 10, 5, 9
 
 # PaddlePaddle's element types, by NumPy name.
 TYPES_OF = {
@@ -50,7 +56,7 @@ class Calls:
         self.elements += array.tobytes()
         return [NAMES.get(array.dtype.name, array.dtype.name), list(np.asarray(tensor).shape), begin]
 
-    def add(self, name, program, kind, attributes, feed, wanted):
+    def add(self, name, program, kind, attributes, feed, wanted, **more):
         program.desc._set_version()
         # Outputs get the type of the result; those that are not recorded, any type.
         for variable in program.global_block().desc.all_vars():
@@ -64,6 +70,7 @@ class Calls:
             "name": name, "kind": kind, "attributes": attributes, "program": [begin, len(data)],
             "feed": {variable: self.fact(tensor) for variable, tensor in feed.items()},
             "fetch": list(wanted), "wanted": {variable: self.fact(tensor) for variable, tensor in wanted.items()},
+            **more,
         })
 
     def write(self, directory):
@@ -78,14 +85,19 @@ class Calls:
 class Sweep:
     """Computes calls one by one."""
 
-    def __init__(self):
-        self.calls, self.refused, self.builder = Calls(), [], Recorder()
+    def __init__(self, sets):
+        self.calls, self.refused, self.builder, self.sets = Calls(), [], Recorder(), sets
 
     def one(self, seed, kind, number):
         """Computes a call of an operator and its gradient, determined by seed and number."""
-        chance = Chance(seed, kind, number)
+        chance = Chance(seed, kind, number, has_empty=number % PERIOD == EMPTY)
         name = f"{kind}:{number}"
-        call = CALLS[kind](chance, kind)
+        try:
+            call = CALLS[kind](chance, kind)
+        except (ValueError, IndexError):
+            # Without elements, there is nothing to choose from.
+            chance = Chance(seed, kind, number)
+            call = CALLS[kind](chance, kind)
         try:
             program, op, feed = self.builder.build(kind, call.inputs, call.attributes, call.outputs)
             written = [variable for slot in call.outputs for variable in op.output(slot)]
@@ -99,6 +111,12 @@ class Sweep:
         attributes = described(op.desc, call.attributes)
         if call.forward:
             self.calls.add(name, program, kind, attributes, feed, results)
+        if number % PERIOD == OUTSIDE and kind in self.sets:
+            attribute = chance.pick(*sorted(self.sets[kind]))
+            op.desc._set_attr(attribute, other(self.sets[kind][attribute]))
+            given = {**attributes, attribute: op.desc.attr(attribute)}
+            self.calls.add(f"{name} outside", program, kind, given, feed, results, outside=attribute)
+            return
         if not call.gradient:
             return
         try:
@@ -159,6 +177,24 @@ class Sweep:
         self.calls.add(f"{name} {desc.type()}", alone, desc.type(), attributes, given, wanted)
 
 
+def allowed(table):
+    """Returns the sets of values of attributes, by operator and attribute."""
+    sets = {}
+    with open(table, encoding="utf-8") as file:
+        for line in file:
+            attribute, kinds, values = line.rstrip("\n").split("\t")
+            for kind in kinds.split(" "):
+                sets.setdefault(kind, {})[attribute] = values.split(" ")
+    return sets
+
+
+def other(values):
+    """Returns a value outside of a set, of the same type; of flags with one allowed value, the other one."""
+    if values[0] in ("true", "false"):
+        return values[0] == "false"
+    return 77 if values[0].lstrip("-").isdigit() else "no_such_value"
+
+
 def append(program, desc, wanted):
     """Appends an operator from its description."""
     block = program.global_block()
@@ -192,7 +228,7 @@ def record(seed, kind, numbers, directory, begin):
     """Computes calls of an operator; `begin(number)` is called before each."""
     paddle.enable_static()
     np.seterr(all="ignore")
-    sweep = Sweep()
+    sweep = Sweep(allowed(VALUES))
     for number in numbers:
         begin(number)
         sweep.one(seed, kind, number)
