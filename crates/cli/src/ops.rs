@@ -46,6 +46,9 @@ pub(crate) fn run(arguments: &Ops) -> Result<bool, Failure> {
         let opset = report.opset.map(|opset| format!(", opset {opset} or newer"));
         let opset = opset.unwrap_or_default();
         writeln!(out, "{total} of {kinds}: {unsupported} not supported{opset}")?;
+        if let Some(needs) = &report.needs {
+            writeln!(out, "an export needs more: {}", plain(needs))?;
+        }
         Ok(())
     })?;
     Ok(report.supported)

@@ -95,7 +95,7 @@ impl Executable {
     /// If the program is not ONNX or is inconsistent, if operators are not supported (the error lists all of them), or if
     /// a value that the options name does not exist.
     pub fn new(model: &Model, options: &ExecutableOptions, context: Context<'_>) -> Result<Self> {
-        let model = newest(model)?;
+        let model = upgraded(model)?;
         let program = model.main().ok_or_else(|| Finding::from("the model has no program"))?;
         let mut program = inline(program)?.into_topology();
         let (inputs, outputs) = interface(&mut program, &model, options)?;
@@ -218,8 +218,11 @@ impl Input {
     }
 }
 
-/// Upgrades the model to the newest ONNX operators.
-fn newest(model: &Model) -> Result<Model> {
+/// Returns the model with the newest ONNX operators, which the kernels compute.
+///
+/// # Errors
+/// If the program is not ONNX, or operators have no equivalent or unknown attributes: [`Error::Operators`] lists them.
+pub fn upgraded(model: &Model) -> Result<Model> {
     let is_onnx = model.main().is_some_and(|program| program.dialect == Dialect::Onnx);
     if !is_onnx {
         return Err(Finding::from("expected an ONNX program").into());

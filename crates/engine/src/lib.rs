@@ -43,7 +43,7 @@ pub use context::{Context, Steps};
 pub use dense::Dense;
 pub use error::{Error, OpError, Result};
 pub use evaluate::{Folding, evaluate};
-pub use executable::{Executable, ExecutableOptions, Session, State};
+pub use executable::{Executable, ExecutableOptions, Session, State, upgraded};
 pub use kernels::is_computed;
 pub use numerics::{NUMERICS, cpu_level};
 pub use plan::{Mode, Plan};

@@ -224,36 +224,16 @@ const RUNS: &[Runs] = &[
         prepare: paddle::run::prepare,
         support: Support::Operators(paddle::run::unsupported),
     },
-    Runs {
-        dialect: Dialect::Onnx,
-        prepare: run::engine::prepare,
-        support: Support::Operators(run::engine::unsupported),
-    },
-    Runs {
-        dialect: Dialect::Glow,
-        prepare: run::engine::prepare,
-        support: Support::Program(lodstone_lowering::coverage),
-    },
-    Runs {
-        dialect: Dialect::Caffe2,
-        prepare: run::typed::prepare,
-        support: Support::Program(lodstone_lowering::coverage),
-    },
+    Runs { dialect: Dialect::Onnx, prepare: run::engine::prepare, support: Support::Engine },
+    Runs { dialect: Dialect::Glow, prepare: run::engine::prepare, support: Support::Engine },
+    Runs { dialect: Dialect::Caffe2, prepare: run::typed::prepare, support: Support::Engine },
     Runs {
         dialect: Dialect::Pir,
         prepare: paddle::run::prepare_translated,
         support: Support::Program(paddle::run::translated_coverage),
     },
-    Runs {
-        dialect: Dialect::Mxnet,
-        prepare: run::typed::prepare,
-        support: Support::Program(lodstone_lowering::coverage),
-    },
-    Runs {
-        dialect: Dialect::Torch,
-        prepare: run::typed::prepare,
-        support: Support::Program(lodstone_lowering::coverage),
-    },
+    Runs { dialect: Dialect::Mxnet, prepare: run::typed::prepare, support: Support::Engine },
+    Runs { dialect: Dialect::Torch, prepare: run::typed::prepare, support: Support::Engine },
 ];
 
 /// How programs of a dialect run.
@@ -273,8 +253,10 @@ type Covered = fn(&Model) -> Option<std::result::Result<Vec<OperatorCoverage>, f
 enum Support {
     /// The function returns the reason why an operator does not run.
     Operators(fn(&Program, &Op) -> Option<String>),
-    /// Programs run translated.
+    /// Programs run translated to another dialect, whose operators all run.
     Program(Covered),
+    /// The engine runs programs of ONNX, and those that are lowered to it.
+    Engine,
 }
 
 /// The dialects whose programs train in this build.

@@ -2,15 +2,18 @@
 
 use std::collections::BTreeMap;
 
-use lodstone_lowering::{OperatorCoverage, coverage};
-use lodstone_model::{Dialect, Model, Op, Program};
+use lodstone_lowering::{OperatorCoverage, coverage, to_onnx};
+use lodstone_model::{Dialect, Dim, Model, Op, Program};
+use lodstone_schema::conventions;
 use lodstone_schema::onnx::downgrade::minimum_opset;
 use lodstone_schema::onnx::infer::{Options, infer};
-use lodstone_schema::onnx::{domain_name, versions};
+use lodstone_schema::onnx::{domain_name, place_of, versions};
 use serde::Serialize;
 
 #[cfg(feature = "runtime")]
 use crate::Support;
+#[cfg(feature = "runtime")]
+use crate::run::engine::{Unsupported, unsupported};
 use crate::{Error, Result};
 
 /// What the operators are to be used for.
@@ -37,6 +40,9 @@ pub struct OperatorReport {
     /// The lowest opset version that can express all operators; `None` unless the target is ONNX.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub opset: Option<i64>,
+    /// What an export needs beyond operators, such as the shapes of inputs that the program does not declare.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub needs: Option<String>,
     /// The kinds of operators, sorted by domain and name.
     pub operators: Vec<OperatorSupport>,
 }
@@ -97,7 +103,24 @@ pub fn operators(model: &Model, target: OperatorTarget) -> Result<OperatorReport
         }
         OperatorTarget::Run => run(model, program, &mut kinds)?,
     }
-    Ok(kinds.report(target))
+    let mut report = kinds.report(target);
+    if target == OperatorTarget::Onnx && report.supported && has_unknown_inputs(program) {
+        let outcome = to_onnx(model).and_then(std::result::Result::err);
+        report.needs = outcome.map(|error| error.to_string());
+    }
+    Ok(report)
+}
+
+/// Returns whether the shape of an input is unknown.
+fn has_unknown_inputs(program: &Program) -> bool {
+    let interface = (conventions(program).interface)(program);
+    let vars = program.blocks.first().map(|main| main.vars.as_slice()).unwrap_or_default();
+    let is_known = |name: &&str| {
+        let var = vars.iter().find(|var| var.name == **name);
+        let dims = var.and_then(|var| var.value.tensor_type()).and_then(|it| it.shape.as_ref());
+        dims.is_some_and(|dims| dims.iter().all(|dim| *dim != Dim::Unknown))
+    };
+    !interface.inputs.iter().all(is_known)
 }
 
 fn no_route(what: &str, program: &Program, target: &str) -> Error {
@@ -115,14 +138,79 @@ fn run(model: &Model, program: &Program, kinds: &mut Kinds) -> Result<()> {
             for op in program.ops() {
                 kinds.add(op, None, unsupported(program, op));
             }
+            Ok(())
         }
         Support::Program(coverage) => {
             let covered = coverage(model).unwrap_or(Ok(Vec::new()));
             let wrong = |finding| Error::Absent(format!("the program does not run: {finding}"));
             covered.map_err(wrong)?.into_iter().for_each(|covered| kinds.add_covered(covered));
+            Ok(())
+        }
+        Support::Engine => in_engine(model, program, kinds),
+    }
+}
+
+/// Adds the operators of a program that the engine runs, of ONNX or lowered to it.
+#[cfg(feature = "runtime")]
+fn in_engine(model: &Model, program: &Program, kinds: &mut Kinds) -> Result<()> {
+    let wrong = |finding| Error::Absent(format!("the program does not run: {finding}"));
+    let covered = coverage(model).transpose().map_err(wrong)?.unwrap_or_default();
+    let is_covered = covered.iter().all(|operator| operator.finding.is_none());
+    let unsupported = match is_covered.then(|| to_onnx(model)) {
+        Some(None) => unsupported(model)?,
+        Some(Some(Ok((lowered, _)))) => unsupported(&lowered)?,
+        // What is not known of the inputs yet is known when they are given.
+        None | Some(Some(Err(_))) => {
+            covered.into_iter().for_each(|covered| kinds.add_covered(covered));
+            return Ok(());
+        }
+    };
+    let places = placed(program);
+    let mut reasons: Vec<Option<String>> = vec![None; places.len()];
+    let mut give = |reason: &str, concerns: &dyn Fn(&str, &Op) -> bool| {
+        let concerned = places.iter().zip(&mut reasons);
+        let concerned = concerned.filter(|((place, op), _)| concerns(place, op));
+        concerned.map(|(_, given)| *given = Some(reason.to_owned())).count() > 0
+    };
+    match unsupported {
+        Unsupported::Located(findings) => {
+            for located in findings.located {
+                let reason = located.to_string();
+                if !give(&reason, &|place, _| place == located.place) {
+                    return Err(Error::Absent(format!("the program does not run: {reason}")));
+                }
+            }
+        }
+        Unsupported::Kinds(without) => {
+            for (domain, kind) in without {
+                let reason = format!("the operator of {} is not supported", domain_name(&domain));
+                // A lowering keeps operators without an equivalent, in a domain of their own.
+                let is_given = give(&reason, &|_, op| op.kind == kind && op.domain == domain)
+                    || give(&reason, &|_, op| op.kind == kind);
+                // Or writes them itself.
+                if !is_given {
+                    kinds.add_kind(&domain, &kind, None, Some(reason));
+                }
+            }
         }
     }
+    places.iter().zip(reasons).for_each(|((_, op), reason)| kinds.add(op, None, reason));
     Ok(())
+}
+
+/// Returns the operators of a program with their places.
+#[cfg(feature = "runtime")]
+fn placed(program: &Program) -> Vec<(String, &Op)> {
+    let (mut found, mut open) = (Vec::new(), vec![(0, "the graph".to_owned())]);
+    while let Some((index, place)) = open.pop() {
+        let block = usize::try_from(index).ok().and_then(|index| program.blocks.get(index));
+        for (number, op) in block.iter().flat_map(|block| &block.ops).enumerate() {
+            let place = place_of(&place, number, op);
+            open.extend(op.blocks().map(|block| (block, place.clone())));
+            found.push((place, op));
+        }
+    }
+    found
 }
 
 #[cfg(not(feature = "runtime"))]
@@ -187,6 +275,6 @@ impl Kinds {
         let operators: Vec<OperatorSupport> = self.0.into_values().collect();
         let supported = operators.iter().all(|kind| kind.unsupported == 0);
         let opset = operators.iter().filter_map(|kind| kind.opset).max();
-        OperatorReport { schema: 1, target, supported, opset, operators }
+        OperatorReport { schema: 1, target, supported, opset, needs: None, operators }
     }
 }

@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 
 use crate::recorded::{array, numbers};
 use lodstone::{
-    Blob, CompareOptions, ComparedValue, DType, Engine, Inputs, Model, Op, Operand, PairedBy,
-    RunOptions, Session, Tensor, Threads, compare, run, statistics, tensors,
+    Blob, CompareOptions, ComparedValue, DType, Engine, Inputs, Model, Op, Operand, OperatorTarget,
+    PairedBy, RunOptions, Session, Tensor, Threads, compare, operators, run, statistics, tensors,
 };
 use serde_json::Value;
 
@@ -273,4 +273,36 @@ fn glow_models_agree_with_their_conversion_to_onnx() {
     let by_origin = |value: &&ComparedValue| value.paired_by == PairedBy::Origin;
     let by_origin: Vec<_> = found.values.iter().filter(by_origin).map(|it| it.a.as_str()).collect();
     assert_eq!(by_origin, ["TopK", "TopK:1"], "nodes of Glow that became outputs of operators");
+}
+
+/// A program can be prepared if and only if the list of its operators says so.
+#[test]
+fn operators_are_listed_as_supported_if_a_session_accepts_them() {
+    let folders = [
+        "engine/tests/golden/onnx_runtime",
+        "formats/tests/golden/glow",
+        "formats/tests/golden/onnx_check",
+        "formats/tests/golden/onnx_upgrade",
+        "lodstone/tests/golden/glow_loaded",
+    ];
+    let (mut supported, mut unsupported) = (0, 0);
+    for folder in folders {
+        for entry in std::fs::read_dir(crates().join(folder)).unwrap() {
+            let path = entry.unwrap().path();
+            let Ok(model) = lodstone::open(&path) else { continue };
+            let Ok(report) = operators(&model, OperatorTarget::Run) else { continue };
+            let session = Session::new(&model, &RunOptions::default());
+            match (&session, report.supported) {
+                (Ok(_), true) => supported += 1,
+                (Err(_), false) => unsupported += 1,
+                // Not the operators: the program contradicts itself as a whole.
+                (Err(error), true) if !error.to_string().contains("operator") => {}
+                (session, _) => {
+                    let error = session.as_ref().err().map(ToString::to_string);
+                    panic!("{}: {error:?}, {:?}", path.display(), report.operators);
+                }
+            }
+        }
+    }
+    assert!(supported > 200 && unsupported > 10, "{supported}, {unsupported}");
 }

@@ -1,12 +1,14 @@
 //! Running ONNX programs, and programs that can be lowered to ONNX.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use lodstone_engine::{
     Budget, Context, Executable, ExecutableOptions, Mode, Profile, Steps, Threads,
 };
-use lodstone_model::{Model, Op, Program};
-use lodstone_schema::{Origin, Origins, conventions};
+use lodstone_model::Model;
+use lodstone_schema::onnx::inline;
+use lodstone_schema::{Findings, Origin, Origins, conventions};
 use lodstone_store::Progress;
 
 use super::{Engine, Output, RunOptions, Runner, Value};
@@ -47,12 +49,31 @@ pub(crate) fn prepare(model: &Model, options: &RunOptions) -> Result<Box<dyn Run
     Ok(Box::new(Engined { executable, names, budget, threads, max_steps, profile }))
 }
 
-/// Returns the reason why an operator of an ONNX program does not run.
-pub(crate) fn unsupported(program: &Program, op: &Op) -> Option<String> {
-    let is_function = program.functions.iter().any(|it| it.name == op.kind);
-    let is_computed = is_function || lodstone_engine::is_computed(&op.domain, &op.kind);
-    let domain = lodstone_schema::onnx::domain_name(&op.domain);
-    (!is_computed).then(|| format!("the operator of {domain} is not supported"))
+/// Why operators of a program of ONNX do not run.
+pub(crate) enum Unsupported {
+    /// Findings by the places of the operators: they have unknown attributes, or no equivalent among the newest operators.
+    Located(Findings),
+    /// Domains and kinds without a kernel, which are all that remain after an upgrade.
+    Kinds(BTreeSet<(String, String)>),
+}
+
+/// Returns why operators of a program of ONNX do not run.
+///
+/// # Errors
+/// If the program contradicts itself as a whole.
+pub(crate) fn unsupported(model: &Model) -> Result<Unsupported> {
+    let upgraded = match lodstone_engine::upgraded(model) {
+        Ok(upgraded) => upgraded,
+        Err(lodstone_engine::Error::Operators(findings)) => {
+            return Ok(Unsupported::Located(findings));
+        }
+        Err(other) => return Err(other.into()),
+    };
+    let program = upgraded.main().ok_or_else(|| super::no_program(model))?;
+    let inlined = inline(program).map_err(lodstone_engine::Error::from)?;
+    let unknown = inlined.ops().filter(|op| !lodstone_engine::is_computed(&op.domain, &op.kind));
+    let kinds = unknown.map(|op| (op.domain.clone(), op.kind.clone()));
+    Ok(Unsupported::Kinds(kinds.collect()))
 }
 
 /// Returns the model with its program lowered to ONNX, and the origins of its values if the program was lowered.
