@@ -8,8 +8,8 @@ use clap::builder::{PossibleValue, PossibleValuesParser};
 use clap::{Args, Parser, Subcommand};
 use colorchoice_clap::Color;
 use lodstone::{
-    AttributeValue, DType, DangerKind, Dim, Dirs, Engine, FORMATS, Links, Location, Loss,
-    OpenOptions, StoreError, WriteOptions,
+    AttributeValue, CAST_TYPES, DType, DangerKind, Dim, Dirs, Engine, FORMATS, Links, Location,
+    Loss, OpenOptions, StoreError, WriteOptions,
 };
 
 use crate::Failure;
@@ -369,7 +369,7 @@ pub(crate) struct Convert {
     pub(crate) weights_only: bool,
     /// Cast floating-point tensors, with ONNX programs; other programs cannot be cast, see
     /// --weights-only
-    #[arg(long, value_name = "DTYPE", value_parser = CASTS)]
+    #[arg(long, value_name = "DTYPE", value_parser = casts())]
     pub(crate) cast: Option<String>,
     /// Keep the types of the inputs and outputs of a program that is cast
     #[arg(long, requires = "cast")]
@@ -856,7 +856,10 @@ fn format_values() -> impl Iterator<Item = PossibleValue> {
     FORMATS.iter().map(|format| PossibleValue::new(format.name).help(format.title))
 }
 
-const CASTS: [&str; 4] = ["float16", "bfloat16", "float32", "float64"];
+fn casts() -> PossibleValuesParser {
+    let names: Vec<_> = CAST_TYPES.iter().filter_map(|dtype| dtype.name()).collect();
+    PossibleValuesParser::new(names)
+}
 
 fn losses() -> PossibleValuesParser {
     let value = |loss: &Loss| PossibleValue::new(loss.name()).help(loss.describe());

@@ -9,12 +9,13 @@ use lodstone_store::{Blob, Derive, Error as StoreError, Identity, internal};
 use crate::numbers::{Decoder, decoder, element_count, numbers};
 use crate::{Error, Result};
 
-/// The element types that can be cast to.
-const TARGETS: [DType; 4] = [DType::Float16, DType::BFloat16, DType::Float32, DType::Float64];
+/// The element types of casts.
+pub const CAST_TYPES: [DType; 4] =
+    [DType::Float16, DType::BFloat16, DType::Float32, DType::Float64];
 
 /// Returns whether elements can be cast to a type.
 pub(crate) fn is_target(dtype: DType) -> bool {
-    TARGETS.contains(&dtype)
+    CAST_TYPES.contains(&dtype)
 }
 
 /// Casts the floating-point tensors of a model. Tensors that share their elements share the result.

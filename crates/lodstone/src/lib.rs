@@ -140,6 +140,7 @@ pub use lodstone_remote as remote;
 pub use adapt::Renames;
 pub use byte_map::{ByteMaps, FileMap, byte_map};
 pub use capabilities::{Capabilities, capabilities};
+pub use cast::CAST_TYPES;
 pub use cat::{One, open_named, open_only, open_record};
 pub use convert::{Conversion, ConvertOptions, ParameterNames, Target, convert, target_format};
 pub use diff::{

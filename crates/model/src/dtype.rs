@@ -89,6 +89,11 @@ impl DType {
         TABLE.iter().find(|(dtype, ..)| *dtype == self).map(|(.., bits)| *bits)
     }
 
+    /// Returns the name in NumPy or `ml_dtypes`; `None` for unknown types.
+    pub fn name(self) -> Option<&'static str> {
+        TABLE.iter().find(|(dtype, ..)| *dtype == self).map(|(_, name, _)| *name)
+    }
+
     /// Returns the type that NumPy or `ml_dtypes` calls `name`.
     pub fn from_name(name: &str) -> Option<Self> {
         TABLE.iter().find(|(_, known, _)| *known == name).map(|(dtype, ..)| *dtype)
@@ -129,8 +134,8 @@ impl DType {
 
 impl fmt::Display for DType {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match (self, TABLE.iter().find(|(dtype, ..)| dtype == self)) {
-            (_, Some((_, name, _))) => f.pad(name),
+        match (self, self.name()) {
+            (_, Some(name)) => f.pad(name),
             (Self::Unknown(code), None) => f.pad(&format!("unknown({code})")),
             (Self::Unspecified, None) => f.pad("unspecified"),
             _ => f.pad("string"),

@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use lodstone::{
-    AttributeValue, ConvertOptions, DType, Dim, ExternalData, Location, Loss, OpenOptions,
-    ParameterNames, Renames, Target,
+    AttributeValue, CAST_TYPES, ConvertOptions, DType, Dim, ExternalData, Location, Loss,
+    OpenOptions, ParameterNames, Renames, Target,
 };
 use pyo3::Borrowed;
 use pyo3::conversion::FromPyObjectOwned;
@@ -108,7 +108,11 @@ impl<'py> Arguments<'py> {
             "same" => Target::Same,
             _ => Target::Format(name),
         });
-        let dtype = |name: String| DType::from_name(&name).ok_or_else(|| unknown("cast", &name));
+        let dtype = |name: String| {
+            let known = CAST_TYPES.iter().filter_map(|dtype| dtype.name());
+            let found = CAST_TYPES.into_iter().find(|dtype| dtype.name() == Some(&*name));
+            found.ok_or_else(|| unknown_of("cast", &name, known))
+        };
         options.cast = self.get::<Option<String>>("cast")?.map(dtype).transpose()?;
         options.allow = losses(&self.get::<Vec<String>>("allow")?)?;
         options.write.align = self.get("align")?;
@@ -119,12 +123,14 @@ impl<'py> Arguments<'py> {
             Some("none") => Some(ExternalData::Inside),
             Some("one") => Some(ExternalData::One),
             Some("each") => Some(ExternalData::Each),
-            Some(other) => return Err(unknown("external_data", other)),
+            Some(other) => {
+                return Err(unknown_of("external_data", other, ["none", "one", "each"]));
+            }
         };
         options.names = match self.get::<String>("names")?.as_str() {
             "program" => ParameterNames::Program,
             "structured" => ParameterNames::Structured,
-            other => return Err(unknown("names", other)),
+            other => return Err(unknown_of("names", other, ["program", "structured"])),
         };
         options.write.seal = self.get("seal")?;
         options.write.no_clobber = self.get("no_clobber")?;
@@ -163,7 +169,7 @@ enum Number {
 pub(crate) fn losses(names: &[String]) -> PyResult<Vec<Loss>> {
     let loss = |name: &String| {
         let found = Loss::ALL.iter().copied().find(|loss| loss.name() == name);
-        found.ok_or_else(|| unknown("allow", name))
+        found.ok_or_else(|| unknown_of("allow", name, Loss::ALL.iter().map(|it| it.name())))
     };
     names.iter().map(loss).collect()
 }
@@ -177,6 +183,18 @@ pub(crate) fn renames(py: Python<'_>, names: &HashMap<String, String>) -> PyResu
 
 pub(crate) fn unknown(argument: &str, value: &str) -> PyErr {
     PyValueError::new_err(format!("argument '{argument}': unknown value `{value}`"))
+}
+
+/// Does the same for an argument with few values.
+pub(crate) fn unknown_of<T: AsRef<str>>(
+    argument: &str,
+    value: &str,
+    known: impl IntoIterator<Item = T>,
+) -> PyErr {
+    let known: Vec<T> = known.into_iter().collect();
+    let known = known.iter().map(AsRef::as_ref).collect::<Vec<_>>().join("`, `");
+    let what = format!("argument '{argument}': unknown value `{value}`; the values are `{known}`");
+    PyValueError::new_err(what)
 }
 
 /// An open model, or the path of a model.

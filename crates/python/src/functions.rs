@@ -13,7 +13,7 @@ use pyo3::pybacked::PyBackedBytes;
 use pyo3::types::PyBytes;
 use serde_json::json;
 
-use crate::arguments::{Arguments, Source, renames, unknown};
+use crate::arguments::{Arguments, Source, renames, unknown_of};
 use crate::errors::raise;
 use crate::model::{Model, json};
 use crate::tensor::Tensor;
@@ -211,7 +211,7 @@ pub(crate) fn operators<'py>(py: Python<'py>, model: Source<'py>, target: &str) 
     let target = match target {
         "onnx" => OperatorTarget::Onnx,
         "run" => OperatorTarget::Run,
-        other => return Err(unknown("target", other)),
+        other => return Err(unknown_of("target", other, ["onnx", "run"])),
     };
     let model = model.ready();
     let found = run(py, None, move |progress| {

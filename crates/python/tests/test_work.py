@@ -140,12 +140,20 @@ def test_byte_maps(tmp_path):
 
 
 def test_unknown_options_are_errors(tmp_path):
-    for call in (
-        lambda: lodstone.convert(DIGITS, tmp_path / "x.npz", wheights_only=True),
-        lambda: lodstone.open(DIGITS).session(thread=1),
+    for call, similar in (
+        (lambda: lodstone.convert(DIGITS, tmp_path / "x.npz", wheights_only=True), "weights_only"),
+        (lambda: lodstone.open(DIGITS).session(thread=1), "threads"),
     ):
-        with pytest.raises(TypeError, match="unknown option"):
+        with pytest.raises(TypeError, match=f"unknown option .*did you mean {similar}?"):
             call()
+    for options, known in (
+        ({"cast": "float61"}, "float16"),
+        ({"names": "structure"}, "structured"),
+        ({"allow": "fp16_rounding"}, "fp16-rounding"),
+        ({"external_data": "two"}, "each"),
+    ):
+        with pytest.raises(ValueError, match=f"unknown value .*the values are .*`{known}`"):
+            lodstone.convert(DIGITS, tmp_path / "x.npz", **options)
     with pytest.raises(TypeError, match="unexpected keyword"):
         lodstone.load_file(DIGITS, param="x")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypedDict
@@ -162,9 +163,10 @@ RUNNING: RunOptions = {
 
 def with_defaults(options: Mapping[str, Any], defaults: Mapping[str, Any]) -> dict[str, Any]:
     """Returns options with the defaults of those that are not given. Raises a `TypeError` for an unknown one."""
-    unknown = sorted(options.keys() - defaults.keys())
-    if unknown:
-        raise TypeError(f"unknown option {unknown[0]!r}; the options are {', '.join(defaults)}")
+    for name in sorted(options.keys() - defaults.keys()):
+        similar = difflib.get_close_matches(name, defaults)
+        hint = f"did you mean {' or '.join(similar)}?" if similar else f"the options are {', '.join(defaults)}"
+        raise TypeError(f"unknown option {name!r}; {hint}")
     return {**defaults, **options}
 
 
