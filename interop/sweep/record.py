@@ -127,6 +127,9 @@ class Sweep:
     def run(self, program, feed, fetch):
         tensors = {variable: tensor(array) for variable, array in feed.items()}
         found = self.builder.executor.run(program, feed=tensors, fetch_list=fetch, return_numpy=False)
+        for name, result in zip(fetch, found):
+            if isinstance(result, core.LoDTensor) and not result._is_initialized():
+                raise Refused(f"`{name}` is left uninitialized")
         return [np.array(result) for result in found]
 
     def gradients(self, chance, name, program, op, feed, results, attributes):

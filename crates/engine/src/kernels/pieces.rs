@@ -127,6 +127,14 @@ fn slice(call: &Call<'_>) -> Made {
         };
         *at_mut(&mut slices, at)? = piece;
     }
+    if shape.contains(&0) {
+        // Without elements, only the number of steps of each dim matters; burn does not step backwards through none.
+        for piece in &mut slices {
+            let length = piece.end.unwrap_or(piece.start).saturating_sub(piece.start);
+            let count = length.unsigned_abs().div_ceil(piece.step.unsigned_abs());
+            *piece = Slice::new(0, Some(count.cast_signed()), 1);
+        }
+    }
     one(x.sliced(&slices))
 }
 

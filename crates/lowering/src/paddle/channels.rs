@@ -16,7 +16,7 @@ pub(super) const RULES: &[(&str, Rule)] = &[
 const MAX_GROUPS: i64 = 1 << 10;
 
 impl Operator<'_> {
-    /// Splits the dim of an axis into two, one of which may be -1.
+    /// Splits the dim of an axis into two, one of which may be -1, the rest.
     fn split_dim(&mut self, x: &Value, axis: usize, parts: [i64; 2]) -> Outcome<Value> {
         let known = |dim: &Dim| match dim {
             Dim::Known(dim) => i64::try_from(*dim).ok(),
@@ -27,17 +27,23 @@ impl Operator<'_> {
         let after = rest
             .get(1..)
             .ok_or_else(|| format!("expected an axis below rank {}, found {axis}", dims.len()))?;
-        let all = [before, &parts.map(Some), after].concat();
-        let dims = match all.into_iter().collect::<Option<Vec<i64>>>() {
-            Some(dims) => self.longs(&dims),
-            None => {
-                let place = i64::try_from(axis).unwrap_or(i64::MAX);
-                let before = self.call("Shape", &[x], [int("start", 0), int("end", place)])?;
-                let after = self.call("Shape", &[x], [int("start", place.saturating_add(1))])?;
-                let parts = self.longs(&parts);
-                self.concat(&[&before, &parts, &after], 0)?
+        let part = parts.into_iter().find(|part| *part > 0).unwrap_or(1);
+        let parts = match rest.first() {
+            Some(Some(dim)) if dim % part == 0 => {
+                parts.map(|size| if size < 0 { dim / part } else { size })
             }
+            Some(Some(dim)) => return Err(format!("{dim} channels are no groups of {part}").into()),
+            _ => parts,
         };
+        let all = [before, &parts.map(Some), after].concat();
+        if let Some(dims) = all.into_iter().collect::<Option<Vec<i64>>>() {
+            return self.reshape(x, &dims);
+        }
+        let place = i64::try_from(axis).unwrap_or(i64::MAX);
+        let before = self.call("Shape", &[x], [int("start", 0), int("end", place)])?;
+        let after = self.call("Shape", &[x], [int("start", place.saturating_add(1))])?;
+        let parts = self.longs(&parts);
+        let dims = self.concat(&[&before, &parts, &after], 0)?;
         self.call("Reshape", &[x, &dims], [])
     }
 

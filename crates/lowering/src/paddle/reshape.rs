@@ -152,6 +152,16 @@ fn flatten_range(op: &mut Operator<'_>) -> Outcome {
         if start < 0 || start > stop || stop >= rank {
             return Err(format!("expected dims of rank {rank}, found {start} to {stop}").into());
         }
+        // Without elements, no dim can be inferred.
+        if let Some(dims) = x.known_dims().filter(|dims| dims.contains(&0)) {
+            let at = |place: i64| usize::try_from(place).unwrap_or(usize::MAX);
+            let merged = dims.iter().take(at(stop + 1)).skip(at(start));
+            let mut flat: Vec<i64> = dims.iter().take(at(start)).copied().collect();
+            flat.push(merged.copied().fold(1, i64::saturating_mul));
+            flat.extend(dims.iter().skip(at(stop + 1)));
+            let y = op.reshape(&x, &flat)?;
+            return op.put_shaped(&x, &y);
+        }
         // 0 keeps a dim, -1 is inferred.
         let dim = |(axis, dim): (i64, &Dim)| match dim {
             _ if axis == start => -1,
