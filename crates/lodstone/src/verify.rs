@@ -145,6 +145,8 @@ fn verify_as_is(
         Ok(model) => check_contents(path, &model, compared, progress, &mut found)?,
         Err(error) => match defect_of(path, error) {
             Ok(defect) => found.findings.push(defect),
+            // What is there is whole, but more was to be written.
+            Err(error @ Error::Checkpoint(_)) => return Err(error),
             // For example, a directory of several models: all sealed files were compared.
             Err(error) if found.sealed => {
                 found.warnings.push(format!("only the seal was checked: {error}"));

@@ -207,8 +207,19 @@ fn interrupted_work_is_continued() {
                 break;
             }
             if stopped.is_err() {
-                // Another division does not continue it.
-                if out.join("resharding").exists() {
+                // No reader takes it for a model, and another division does not continue it.
+                if out.join("resharding/plan.json").exists() {
+                    let unread = [
+                        open(&out).map(drop),
+                        verify(&out, &OpenOptions::default(), &Progress::default()).map(drop),
+                        lodstone::open_only(&out, &OpenOptions::default()).map(drop),
+                        lodstone::seal(&out, &OpenOptions::default(), false, &Progress::default())
+                            .map(drop),
+                    ];
+                    for read in unread {
+                        let error = read.expect_err("unfinished work").to_string();
+                        assert!(error.contains("unfinished resharding"), "{to}: {error}");
+                    }
                     let other = reshard(model.clone(), &out, &options(to, 2));
                     let other = other.expect_err("another division").to_string();
                     assert!(other.contains("unfinished resharding"), "{other}");
