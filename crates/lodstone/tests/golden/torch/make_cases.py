@@ -257,6 +257,9 @@ def resize():
     for mode in ("bilinear", "bicubic"):
         case(f"resize_{mode}_align", lambda x: F.interpolate(x, size=(7, 9), mode=mode, align_corners=True), R(2, 3, 5, 6))
         case(f"resize_{mode}_aa", lambda x: F.interpolate(x, size=(3, 4), mode=mode, antialias=True), R(2, 3, 9, 8))
+    # A dim that keeps its size, and a product of 28.999... that is 29 in single precision.
+    for mode in ("nearest", "bilinear", "bicubic"):
+        case(f"resize_kept_{mode}", lambda x: F.interpolate(x, mode=mode, scale_factor=(1.1, 1.16)), R(1, 1, 5, 25), core=False)
     case("resize_linear", lambda x: F.interpolate(x, size=7, mode="linear"), R(2, 3, 5))
     case("resize_nearest1d", lambda x: F.interpolate(x, size=7), R(2, 3, 5))
     case("resize_trilinear", lambda x: F.interpolate(x, size=(4, 5, 6), mode="trilinear"), R(1, 2, 3, 4, 3))

@@ -90,6 +90,7 @@ fn resized(node: &mut Node<'_>, mode: &Mode) -> Outcome {
     if sizes.len() != count {
         return Err(wrong("output_size", &format!("{count} sizes"), &sizes.len().to_string()));
     }
+    let scales = scales.map(|scales| effective(&x, mode, &scales, &sizes));
     if mode.mode == "nearest"
         && let Some(y) = picked(node, &x, mode, &sizes, scales.as_deref())?
     {
@@ -124,6 +125,19 @@ fn resized(node: &mut Node<'_>, mode: &Mode) -> Outcome {
         }
     };
     node.cast(&y, x.dtype())
+}
+
+/// Returns the scales that PyTorch computes with: a dim that keeps its size is copied, whatever its scale, except by cubic and exact
+/// modes and nearest ones of one and three dims; nearest elements of images are repeated if their number is doubled.
+fn effective(x: &Value, mode: &Mode, scales: &[f64], sizes: &[Size]) -> Vec<f64> {
+    let is_image_of_nearest = mode.nearest == "floor" && sizes.len() == 2;
+    let copies = mode.mode == "linear" || mode.antialias || is_image_of_nearest;
+    let one = |(axis, (scale, size)): (i64, (&f64, &Size))| match (dim_of(x, axis), size) {
+        (Some(dim), Size::Known(size)) if copies && *size == dim => 1.0,
+        (Some(dim), Size::Known(size)) if is_image_of_nearest && *size == 2 * dim => 2.0,
+        _ => *scale,
+    };
+    (2..).zip(scales.iter().zip(sizes)).map(one).collect()
 }
 
 /// Picks the nearest elements by index, as PyTorch rounds them; `None` if dims are unknown, or are multiplied by integers,
