@@ -10,7 +10,8 @@
 //!
 //! Subjects are the golden files of all crates, the examples, and the files below `LODSTONE_CASES`; directories count, too, as
 //! models may be directories. A verdict that differs is listed in `refusals.tsv`, with its reason: a pattern of paths (`*` is any
-//! text), the step, the reason. A listed difference that does not occur is an error.
+//! text), the step, a pattern of what the command says now, the reason. A listed difference that does not occur is an error.
+//! `target/locks/verdicts` has all verdicts, and the differences that are not listed.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -49,6 +50,8 @@ struct Verdict {
     inputs: String,
     /// A digest of the results, if there are some.
     results: String,
+    /// The error, or the first finding.
+    said: String,
 }
 
 impl Verdict {
@@ -64,14 +67,21 @@ impl Verdict {
 
 /// Compares the verdicts of two commands on all subjects.
 pub(super) fn verdicts(then: &Path, now: &Path, dir: &Path) -> Result<(), Outcome> {
-    let subjects = subjects()?;
+    let (subjects, dir) = (subjects()?, dir.join("verdicts"));
     let [before, after] = [(then, "then"), (now, "now")].map(|(program, name)| {
-        let work = dir.join("verdicts").join(name);
-        judged(program, &subjects, &work)
+        let verdicts = judged(program, &subjects, &dir.join(name))?;
+        written(&verdicts, &dir.join(format!("{name}.tsv")))?;
+        Ok(verdicts)
     });
     let (before, after) = (before?, after?);
     let mut listed: Vec<(usize, Vec<&str>)> =
         REFUSALS.lines().map(|line| (0, line.split('\t').collect())).collect();
+    if let Some((_, entry)) = listed.iter().find(|(_, entry)| entry.len() != 4) {
+        return Err(Outcome::Failed(format!(
+            "refusals.tsv: `{}` has not 4 fields",
+            entry.join(" ")
+        )));
+    }
     let (mut different, mut better) = (Vec::new(), 0);
     for (name, then) in &before {
         for (step, was) in then {
@@ -81,13 +91,14 @@ pub(super) fn verdicts(then: &Path, now: &Path, dir: &Path) -> Result<(), Outcom
                 (false, false) => better += usize::from(is.is_right()),
                 (true, false) => {
                     let entry = listed.iter_mut().find(|(_, entry)| {
-                        matches!(entry.as_slice(), [pattern, of, _] if of == step && fits(pattern, name))
+                        matches!(entry.as_slice(), [path, of, said, _]
+                            if of == step && fits(path, name) && fits(said, &is.said))
                     });
                     match entry {
                         Some((count, _)) => *count += 1,
                         None => different.push(match is.is_right() {
                             true => format!("{step} {name}: other results"),
-                            false => format!("{step} {name}: now {}", is.status),
+                            false => format!("{step} {name}: now {}: {}", is.status, is.said),
                         }),
                     }
                 }
@@ -103,10 +114,24 @@ pub(super) fn verdicts(then: &Path, now: &Path, dir: &Path) -> Result<(), Outcom
         "verdicts: {count} files, {better} are accepted now, {expected} listed, {wrong} others"
     );
     different.iter().take(50).for_each(|line| eprintln!("  {line}"));
+    let all = different.iter().fold(String::new(), |text, line| text + line + "\n");
+    fs::write(dir.join("different.txt"), all).map_err(cannot("write the differences"))?;
     match wrong {
         0 => Ok(()),
         _ => Err(Outcome::Failed(format!("{wrong} verdicts differ"))),
     }
+}
+
+/// Writes verdicts, one per line.
+fn written(verdicts: &BTreeMap<String, Verdicts>, path: &Path) -> Result<(), Outcome> {
+    let mut text = String::new();
+    for (name, steps) in verdicts {
+        for (step, Verdict { status, inputs, results, said }) in steps {
+            let line = [name.as_str(), step, status, inputs, results, said].join("\t");
+            text += &(line + "\n");
+        }
+    }
+    fs::write(path, text).map_err(cannot("write the verdicts"))
 }
 
 /// Whether a text has the form of a pattern, in which `*` is any text.
@@ -199,15 +224,24 @@ fn judge(program: &Path, subject: &Path, work: &Path) -> Result<Verdicts, Outcom
         let said = work.join("stderr");
         #[expect(clippy::disallowed_types, reason = "a scratch file of this command")]
         let stderr = fs::File::create(&said).map_err(cannot("create a file"))?;
-        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(stderr);
+        #[expect(clippy::disallowed_types, reason = "a scratch file of this command")]
+        let stdout = fs::File::create(work.join("stdout")).map_err(cannot("create a file"))?;
+        command.stdin(Stdio::null()).stdout(stdout).stderr(stderr);
         let status = match finished(&mut command)? {
             Some(status) => status.code().map_or("killed".to_owned(), |code| code.to_string()),
             None => "timeout".to_owned(),
         };
-        let said = fs::read(&said).map_err(cannot("read a file"))?;
-        let said = String::from_utf8_lossy(&said);
-        let inputs = said.lines().filter(|line| line.contains("random input"));
-        let mut verdict = Verdict { status, inputs: inputs.collect(), ..Verdict::default() };
+        let [errors, printed] = [said, work.join("stdout")].map(fs::read);
+        let errors = errors.map_err(cannot("read a file"))?;
+        let errors = String::from_utf8_lossy(&errors);
+        let printed = printed.map_err(cannot("read a file"))?;
+        let printed = String::from_utf8_lossy(&printed);
+        let inputs = errors.lines().filter(|line| line.contains("random input"));
+        // `verify` prints its findings below the name.
+        let error = errors.lines().find_map(|line| line.strip_prefix("error: "));
+        let finding = (step == "verify").then(|| printed.lines().nth(1)).flatten();
+        let said = error.or(finding).unwrap_or_default().replace('\t', " ").trim().to_owned();
+        let mut verdict = Verdict { status, inputs: inputs.collect(), said, ..Verdict::default() };
         if let Ok(results) = fs::read(work.join("out.npz")) {
             let digest = Sha256::digest(&results);
             let hex = |text, byte: &u8| format!("{text}{byte:02x}");
