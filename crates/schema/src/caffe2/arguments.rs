@@ -54,10 +54,12 @@ pub fn is_argument(name: &str) -> bool {
 /// # Errors
 /// An argument that no operator reads, or a value that Caffe2 does not take.
 pub fn check_arguments(op: &Op) -> Result<(), Finding> {
+    // `ATen` passes its arguments to a function of ATen, and what other operators read is not known.
+    let is_open = op.kind == "ATen" || !super::is_known(&op.kind);
     for argument in &op.attributes {
         let name = argument.name.as_str();
         let finding = |what: String| Err(Finding::from(what).about_attribute(name));
-        if !is_argument(name) {
+        if !is_open && !is_argument(name) {
             return finding(format!(
                 "the argument {} is unknown: no operator of Caffe2 reads it",
                 quoted(name)
