@@ -41,6 +41,7 @@ fn value(member: Member) -> AttributeValue {
         Member::Floats => AttributeValue::Floats(vec![0.1, f32::INFINITY]),
         Member::Int(least) => AttributeValue::Long(least.max(-7)),
         Member::Ints(least) => AttributeValue::Longs(vec![least.max(-7), 1 << 20]),
+        Member::Code(count) => AttributeValue::Long(count - 1),
         Member::Bool => AttributeValue::Long(1),
         Member::String => text("NCHW"),
         Member::Name(names) => text(names.last().expect("a name")),
@@ -183,6 +184,30 @@ fn a_missing_attribute_of_a_node_is_found() {
             }
         }
     }
+}
+
+/// A value outside of an enumeration is a finding, and is not lowered as another one.
+#[test]
+fn values_outside_of_their_sets_are_found() {
+    let mut count = 0;
+    for node in nodes() {
+        for (name, member) in &node.members {
+            let bogus = match member {
+                Member::Name(_) => text("BOGUS"),
+                Member::Code(count) => AttributeValue::Long(*count),
+                _ => continue,
+            };
+            let mut model = model_of(node, ElemKind::Float);
+            let op = &mut model.main_mut().expect("a program").blocks[0].ops[0];
+            let given = op.attributes.iter_mut().find(|given| given.name == *name);
+            given.expect("a member").value = bogus;
+            let found = found(&model);
+            let names = |finding: &String| finding.contains(&format!("as `{name}`, found"));
+            assert!(found.iter().any(names), "{} {name}: {found:?}", node.kind);
+            count += 1;
+        }
+    }
+    assert!(count > 20, "{count} members");
 }
 
 #[test]

@@ -141,6 +141,11 @@ fn value_of(
         (Member::Float, A::Float(_)) | (Member::Floats, A::Floats(_)) => None,
         (Member::String, A::String(_)) => None,
         (Member::Int(least), A::Long(value)) => number(least, *value),
+        (Member::Code(count), A::Long(value)) => {
+            let last = count - 1;
+            let is_known = (0..=last).contains(value);
+            (!is_known).then(|| format!("expected 0 to {last} as `{name}`, found {value}"))
+        }
         (Member::Ints(least), A::Longs(values)) => {
             values.iter().find_map(|value| number(least, *value))
         }
@@ -158,7 +163,7 @@ fn value_of(
         (Member::Floats | Member::Ints(_) | Member::Values, A::Unknown(0)) => None,
         (Member::Float, _) => wrong("a float"),
         (Member::Floats, _) => wrong("floats"),
-        (Member::Int(_), _) => wrong("an integer"),
+        (Member::Int(_) | Member::Code(_), _) => wrong("an integer"),
         (Member::Ints(_), _) => wrong("integers"),
         (Member::Bool, _) => wrong("0 or 1"),
         (Member::String | Member::Name(_), _) => wrong("a text"),

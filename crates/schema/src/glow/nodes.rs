@@ -27,6 +27,8 @@ pub enum Member {
     Floats,
     /// An integer of at least this value.
     Int(i64),
+    /// A value of an enumeration, as an integer below the number of its values.
+    Code(i64),
     /// A list of integers of at least this value.
     Ints(i64),
     /// 0 or 1.
@@ -92,7 +94,10 @@ fn member(class: &str) -> Member {
         "float[]" => Member::Floats,
         "bool" => Member::Bool,
         "string" => Member::String,
-        "uint32" | "enum-as-uint32" => Member::Int(0),
+        "uint32" => Member::Int(0),
+        "enum2" => Member::Code(2),
+        "enum3" => Member::Code(3),
+        "enum4" => Member::Code(4),
         "uint32[]" | "dim_t[]" => Member::Ints(0),
         "int32[]" => Member::Ints(i32::MIN.into()),
         "NodeValue[]" => Member::Values,

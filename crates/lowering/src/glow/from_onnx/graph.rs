@@ -301,6 +301,10 @@ fn fits(kind: &Kind, name: &str, value: &MemberValue) -> Result<(), Finding> {
             (least, std::slice::from_ref(number))
         }
         (Some(Member::Ints(least)), MemberValue::Ints(numbers)) => (least, numbers.as_slice()),
+        (Some(Member::Code(count)), MemberValue::Int(number)) if !(0..count).contains(number) => {
+            let last = count - 1;
+            return Err(format!("expected 0 to {last} as `{name}`, found {number}").into());
+        }
         _ => return Ok(()),
     };
     match numbers.iter().find(|number| **number < least) {

@@ -77,6 +77,9 @@ fn member_value(cx: &Cx<'_>, name: &str, class: Member) -> Result<MemberValue, F
         (Member::Floats, A::Floats(numbers)) => MemberValue::Floats(numbers.clone()),
         (Member::Floats, A::Unknown(0)) => MemberValue::Floats(Vec::new()),
         (Member::Int(least), A::Long(number)) if is_in(least, *number) => MemberValue::Int(*number),
+        (Member::Code(count), A::Long(number)) if (0..count).contains(number) => {
+            MemberValue::Int(*number)
+        }
         (Member::Bool, A::Long(number @ 0..=1)) => MemberValue::Int(*number),
         (Member::Ints(least), A::Longs(numbers))
             if numbers.iter().all(|number| is_in(least, *number)) =>

@@ -37,9 +37,13 @@ pub(super) fn channels_last(n: &mut Node<'_>, value: &Value) -> Outcome<Value> {
     }
 }
 
-/// Whether Glow's channels are after the batch, too.
-pub(super) fn is_channels_first(n: &Node<'_>) -> bool {
-    n.text("Layout").is_ok_and(|layout| layout == "NCHW" || layout == "NCTHW")
+/// Whether Glow's channels are after the batch, too; convolutions without a layout have them last.
+pub(super) fn is_channels_first(n: &Node<'_>) -> Outcome<bool> {
+    match n.optional_text("Layout")?.as_deref() {
+        None | Some("NHWC" | "NTHWC") => Ok(false),
+        Some("NCHW" | "NCTHW") => Ok(true),
+        Some(other) => Err(format!("expected a known `Layout`, found `{other}`").into()),
+    }
 }
 
 /// Returns kernel size, strides and pads, from the first spatial dim; also dilations, if the kind has them.
@@ -79,7 +83,7 @@ fn convolution(n: &mut Node<'_>) -> Outcome {
 /// `DequantizeLinear` directly before a convolution.
 fn arranged(n: &mut Node<'_>, index: usize) -> Outcome<Value> {
     let value = n.raw(index)?;
-    if is_channels_first(n) { Ok(value) } else { channels_first(n, &value) }
+    if is_channels_first(n)? { Ok(value) } else { channels_first(n, &value) }
 }
 
 fn channelwise(n: &mut Node<'_>) -> Outcome {
@@ -107,13 +111,13 @@ fn convolved(n: &mut Node<'_>, filter: &Value, bias: &Value) -> Outcome {
     let value = activated(n, &value)?;
     let result = n.out(0)?;
     let value = n.quantized(&value, &result)?;
-    let value = if is_channels_first(n) { value } else { channels_last(n, &value)? };
+    let value = if is_channels_first(n)? { value } else { channels_last(n, &value)? };
     n.put_raw(0, &value)
 }
 
 /// Applies the fused activation, if there is one.
 fn activated(n: &mut Node<'_>, value: &Value) -> Outcome<Value> {
-    let Ok(activation) = n.text("FusedActivation") else { return Ok(value.clone()) };
+    let Some(activation) = n.optional_text("FusedActivation")? else { return Ok(value.clone()) };
     let numbers = n.floats("FusedActivationArgs")?;
     Ok(match (activation.as_str(), numbers) {
         ("NONE", _) => value.clone(),

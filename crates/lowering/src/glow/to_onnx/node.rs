@@ -184,6 +184,11 @@ impl<'a> Node<'a> {
         }
     }
 
+    /// Returns the string member `name`, which some nodes do not have.
+    pub(super) fn optional_text(&self, name: &str) -> Outcome<Option<String>> {
+        self.op.attribute(name).map(|_| self.text(name)).transpose()
+    }
+
     /// Returns the string member `name`.
     pub(super) fn text(&self, name: &str) -> Outcome<String> {
         match self.op.attribute(name) {

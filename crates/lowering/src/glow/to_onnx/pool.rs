@@ -12,7 +12,11 @@ pub(super) const RULES: &[(&str, Rule)] =
 
 /// Layouts of pools are integers: `NHWC`, `NCHW`, `NTHWC`, `NCTHW`.
 fn is_first(n: &Node<'_>) -> Outcome<bool> {
-    Ok(n.int("Layout")? % 2 == 1)
+    match n.int("Layout")? {
+        0 | 2 => Ok(false),
+        1 | 3 => Ok(true),
+        other => Err(format!("expected 0 to 3 as `Layout`, found {other}").into()),
+    }
 }
 
 fn windows(n: &Node<'_>) -> Outcome<[lodstone_model::Attribute; 3]> {

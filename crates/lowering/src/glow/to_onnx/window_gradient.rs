@@ -56,7 +56,7 @@ impl Window {
 }
 
 fn convolution(n: &mut Node<'_>) -> Outcome {
-    if super::conv::is_channels_first(n) {
+    if super::conv::is_channels_first(n)? {
         return no_equivalent("Glow only has gradients for channels that are last");
     }
     let window = window(n)?;

@@ -140,10 +140,15 @@ fn unique(node: &mut Node<'_>) -> Outcome<Vec<Value>> {
 /// The number of sorted elements below each element; with `right`, below or equal.
 fn search(node: &mut Node<'_>, sequence: &str, values: &str) -> Outcome {
     let (bounds, x, _) = node.pair(sequence, values)?;
-    let mut right = node.arguments.flag("right")?;
-    if node.arguments.has("side") {
-        right |= node.arguments.text("side")?.as_deref() == Some("right");
-    }
+    let right = node.arguments.flag("right")?;
+    let side = if node.arguments.has("side") { node.arguments.text("side")? } else { None };
+    let right = match side.as_deref() {
+        None => right,
+        Some("left") if !right => false,
+        Some("right") => true,
+        Some("left") => return Err(wrong("side", "`right` with `right=True`", "left")),
+        Some(other) => return Err(wrong("side", "`left` or `right`", other)),
+    };
     if node.arguments.has("sorter") {
         return Err(wrong("sorter", "`None`", "a tensor"));
     }
