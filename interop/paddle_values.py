@@ -35,7 +35,7 @@ ABSENT = {
 # Other values that it does not reject: the attribute: the value whose results it returns; `None` if they are undefined.
 LENIENT = {
     "data_format": "NCHW",
-    ("pad3d", "data_format"): "ANYLAYOUT",
+    ("pad3d", "data_format"): None,
     "fuse_activation": "",
     "fuse_brelu": "false",
     "fuse_relu": "false",
