@@ -85,7 +85,8 @@ pub(super) fn verdicts(then: &Path, now: &Path, dir: &Path) -> Result<(), Outcom
     let (mut different, mut better) = (Vec::new(), 0);
     for (name, then) in &before {
         for (step, was) in then {
-            let is = after.get(name).and_then(|now| now.get(step)).cloned().unwrap_or_default();
+            // What does not open has no further verdicts.
+            let Some(is) = after.get(name).and_then(|now| now.get(step)).cloned() else { continue };
             match (was.is_right(), was.equals(&is)) {
                 (_, true) => {}
                 (false, false) => better += usize::from(is.is_right()),
