@@ -459,7 +459,7 @@ fn an_invalid_archive_is_rejected() {
         ([archive(&[x()]), b"junk".to_vec()].concat(), "the end of the file"),
         (archive(&[Entry::stored("x.npy", b"")]), "the magic of an array"),
         (b"PK\x03\x04".to_vec(), "the directory of the archive"),
-        (Vec::new(), "a zip archive"),
+        (Vec::new(), "the directory of the archive"),
     ];
     for (file, expected) in cases {
         let message = malformed(npz(&file));
