@@ -203,6 +203,31 @@ fn random_inputs_depend_only_on_the_seed() {
     assert!((found.mean.unwrap() - 0.5).abs() < 0.1, "{found:?}");
 }
 
+/// The dims of these inputs are all unknown; inference finds sizes that the operators accept.
+#[test]
+fn random_inputs_have_sizes_that_operators_of_onnx_runtime_accept() {
+    let folder = crates().join("engine/tests/golden/onnx_runtime");
+    // Two groups need a second dim other than the third; 40 is a dim of no weight.
+    let impossible = ["ms_fusedconv_7.onnx", "ms_matmulnbits_3.onnx"];
+    let kinds = ["embedlayernorm", "fused", "matmul", "nhwcconv", "qgemm", "qlinearconv"];
+    let mut tried = 0;
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        let name = path.file_name().unwrap().to_str().unwrap();
+        let kind = name.strip_prefix("ms_").unwrap_or_default();
+        if !kinds.iter().any(|wanted| kind.starts_with(wanted)) || impossible.contains(&name) {
+            continue;
+        }
+        let model = lodstone::open(&path).unwrap();
+        let mut inputs = Inputs::default();
+        let chosen = inputs.add_random(&model, 0, &[]).unwrap();
+        let outputs = run(&model, inputs, &RunOptions::default());
+        assert!(outputs.is_ok(), "{name}: {:?}, {chosen:?}", outputs.err());
+        tried += 1;
+    }
+    assert!(tried >= 30, "{tried} models were tried");
+}
+
 #[test]
 fn a_model_agrees_with_itself_but_not_with_other_weights() {
     let model = onnx_model("images.onnx");

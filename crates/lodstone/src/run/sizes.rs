@@ -16,6 +16,9 @@ use super::typed::{Types, declared};
 /// The number of combinations that are tried for a choice.
 const MAX_TRIED: usize = 40;
 
+/// The number of dims of weights that are plausible sizes.
+const MAX_WIDTHS: usize = 8;
+
 /// The meaning of a dim, by its axis and the rank.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Meaning {
@@ -32,15 +35,27 @@ enum Meaning {
 impl Meaning {
     const ALL: [Self; 4] = [Self::Batch, Self::Channels, Self::Image, Self::Length];
 
-    /// Returns plausible sizes, in the order in which they are tried.
-    fn plausible(self) -> &'static [u64] {
+    /// Returns plausible sizes, in the order in which they are tried. Channels and lengths may be those of the weights.
+    fn plausible(self, model: &Model) -> Vec<u64> {
         match self {
-            Self::Batch => &[1, 2],
-            Self::Channels => &[3, 1],
-            Self::Image => &[32, 64, 28, 96, 128, 224, 256, 320, 416, 640],
-            Self::Length => &[8, 16, 4, 2, 32, 128, 1],
+            Self::Batch => vec![1, 2],
+            Self::Channels => [3, 1].into_iter().chain(widths(model)).collect(),
+            Self::Image => vec![32, 64, 28, 96, 128, 224, 256, 320, 416, 640, 1],
+            Self::Length => [8, 16, 4, 2, 32, 128, 1].into_iter().chain(widths(model)).collect(),
         }
     }
+}
+
+/// Returns the first different dims of the model's weights, which have at least two.
+fn widths(model: &Model) -> Vec<u64> {
+    let mut widths = Vec::new();
+    let shapes = model.parameters.iter().map(|parameter| &parameter.tensor.shape);
+    for dim in shapes.filter(|shape| shape.len() > 1).flat_map(|shape| shape.iter().take(2)) {
+        if widths.len() < MAX_WIDTHS && *dim > 0 && !widths.contains(dim) {
+            widths.push(*dim);
+        }
+    }
+    widths
 }
 
 /// An input that gets a shape.
@@ -119,7 +134,7 @@ pub(super) fn chosen(
         .filter(|(_, _, dim)| !matches!(dim, Dim::Known(_)))
         .map(|(input, axis, _)| meaning(input, axis))
         .collect();
-    let all = combinations(&dynamic, sequences);
+    let all = combinations(model, &dynamic, sequences);
     let is_accepted = |sizes: &&Sizes| accepts(model, open, &shapes(sizes), given);
     let first = match dynamic.is_empty() {
         true => all.first(),
@@ -153,11 +168,11 @@ fn symbols(open: &[Open]) -> BTreeMap<Arc<str>, Meaning> {
 }
 
 /// Returns all combinations of plausible sizes of the `dynamic` meanings; the others have their first one.
-fn combinations(dynamic: &BTreeSet<Meaning>, sequences: Option<u64>) -> Vec<Sizes> {
+fn combinations(model: &Model, dynamic: &BTreeSet<Meaning>, sequences: Option<u64>) -> Vec<Sizes> {
     let [batches, channels, images, lengths] = Meaning::ALL.map(|meaning| {
         let plausible = match (meaning, sequences) {
             (Meaning::Batch, Some(sequences)) => vec![sequences],
-            _ => meaning.plausible().to_vec(),
+            _ => meaning.plausible(model),
         };
         let count = if dynamic.contains(&meaning) { plausible.len() } else { 1 };
         plausible.into_iter().take(count).collect::<Vec<u64>>()

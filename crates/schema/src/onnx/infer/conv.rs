@@ -63,9 +63,24 @@ fn group(node: &Node<'_>) -> Checked<u64> {
     known.ok_or_else(|| format!("expected a `group` of at least 1, found {group}").into())
 }
 
-fn convolved(node: &Node<'_>, input: usize, weight: usize) -> Checked<Option<Vec<Dim>>> {
-    let Some(shape) = node.at_least(input, 3)? else {
-        return Ok(match node.shape(weight) {
+/// Returns the shape of a convolution of an input by weights, which are another one.
+pub(super) fn convolved(node: &Node<'_>, input: usize, weight: usize) -> Checked<Option<Vec<Dim>>> {
+    let shape = node.at_least(input, 3)?;
+    let weights = match shape {
+        Some(shape) => weights(node, weight, shape.len())?,
+        None => node.shape(weight),
+    };
+    convolved_shape(node, shape, weights)
+}
+
+/// Returns the shape of a convolution of [batch, channels, spatial..] with weights of the same rank.
+pub(super) fn convolved_shape(
+    node: &Node<'_>,
+    shape: Option<&[Dim]>,
+    weights: Option<&[Dim]>,
+) -> Checked<Option<Vec<Dim>>> {
+    let Some(shape) = shape else {
+        return Ok(match weights {
             Some([filters, _, kernel @ ..]) => {
                 let spatial = kernel.iter().map(|_| Dim::Unknown);
                 Some([Dim::Unknown, filters.clone()].into_iter().chain(spatial).collect())
@@ -74,7 +89,6 @@ fn convolved(node: &Node<'_>, input: usize, weight: usize) -> Checked<Option<Vec
         });
     };
     let [batch, channels, spatial @ ..] = shape else { return Ok(None) };
-    let weights = weights(node, weight, shape.len())?;
     let filters = weights.and_then(|dims| dims.first()).cloned().unwrap_or(Dim::Unknown);
     let (group, each) = (group(node)?, weights.and_then(|dims| dims.get(1)));
     if let (Dim::Known(found), Some(Dim::Known(each))) = (channels, each)

@@ -40,8 +40,14 @@ fn matmul_quantized(node: &mut Node<'_>) -> Outcome {
 
 /// Returns the shape of a batched matrix product; a vector is a row on the left and a column on the right.
 pub(super) fn product(node: &Node<'_>, left: usize, right: usize) -> Checked<Option<Vec<Dim>>> {
-    let (a, b) = (node.at_least(left, 1)?, node.at_least(right, 1)?);
-    let (Some(a), Some(b)) = (a, b) else { return Ok(None) };
+    match (node.at_least(left, 1)?, node.at_least(right, 1)?) {
+        (Some(a), Some(b)) => product_of(a, b),
+        _ => Ok(None),
+    }
+}
+
+/// Returns the shape of a product of known shapes.
+pub(super) fn product_of(a: &[Dim], b: &[Dim]) -> Checked<Option<Vec<Dim>>> {
     let wrong = || {
         let (a, b) = (show(a), show(b));
         format!(
@@ -69,7 +75,14 @@ pub(super) fn product(node: &Node<'_>, left: usize, right: usize) -> Checked<Opt
 
 fn gemm(node: &mut Node<'_>) -> Outcome {
     let dtype = node.same_dtype(0..3)?;
-    let (a, b) = (node.ranked(0, 2)?, node.ranked(1, 2)?);
+    let shape = matrix(node, 0, 1)?;
+    node.tensor(0, dtype, shape);
+    Ok(())
+}
+
+/// Returns the shape of a product of matrices, which `transA` and `transB` turn.
+pub(super) fn matrix(node: &Node<'_>, left: usize, right: usize) -> Checked<Option<Vec<Dim>>> {
+    let (a, b) = (node.ranked(left, 2)?, node.ranked(right, 2)?);
     let sides = |shape: Option<&[Dim]>, transposed: bool| match (shape, transposed) {
         (Some([rows, columns]), false) | (Some([columns, rows]), true) => {
             (rows.clone(), columns.clone())
@@ -85,9 +98,7 @@ fn gemm(node: &mut Node<'_>) -> Outcome {
         )
         .into());
     }
-    let shape = (a.is_some() && b.is_some()).then(|| vec![rows, columns]);
-    node.tensor(0, dtype, shape);
-    Ok(())
+    Ok((a.is_some() && b.is_some()).then(|| vec![rows, columns]))
 }
 
 fn determinant(node: &mut Node<'_>) -> Outcome {

@@ -3,9 +3,9 @@
 use lodstone_model::{DType, Dim};
 
 use super::Rule;
-use super::conv::conv;
-use super::dims::broadcast;
-use super::linear::product;
+use super::conv::{convolved, convolved_shape};
+use super::dims::{Checked, broadcast, merged, merged_shapes, show};
+use super::linear::{matrix, product, product_of};
 use super::node::{Node, Outcome};
 use super::pool::{global, pool};
 use super::quantize::{dequantize, quantize};
@@ -18,8 +18,9 @@ pub(super) const RULES: &[(&str, Rule)] = &[
     ("DynamicQuantizeMatMul", float_product),
     ("EmbedLayerNormalization", embedding),
     ("FastGelu", same),
-    ("FusedConv", conv),
+    ("FusedConv", fused_conv),
     ("FusedGemm", gemm),
+    ("FusedMatMul", turned_product),
     ("Gelu", same),
     ("GroupNorm", same),
     ("MatMulIntegerToFloat", float_product),
@@ -27,7 +28,9 @@ pub(super) const RULES: &[(&str, Rule)] = &[
     ("MultiHeadAttention", multi_head),
     ("QGemm", quantized_gemm),
     ("QLinearAdd", pair),
+    ("NhwcConv", channels_last_conv),
     ("QLinearAveragePool", |node| pooled(node, pool)),
+    ("QLinearConv", quantized_conv),
     ("QLinearGlobalAveragePool", |node| pooled(node, global)),
     ("QLinearLeakyRelu", same),
     ("QLinearMul", pair),
@@ -39,6 +42,7 @@ pub(super) const RULES: &[(&str, Rule)] = &[
     ("SimplifiedLayerNormalization", simplified),
     ("SkipLayerNormalization", skip),
     ("SkipSimplifiedLayerNormalization", skip),
+    ("TransposeMatMul", turned_product),
 ];
 
 /// Rules of operators that ONNX Runtime writes into ONNX's own domain.
@@ -101,24 +105,113 @@ fn float_product(node: &mut Node<'_>) -> Outcome {
     Ok(())
 }
 
-/// Returns the dims of a product of matrices that may be transposed.
-fn matrix(node: &Node<'_>, right: usize) -> Result<Option<Vec<Dim>>, crate::Finding> {
-    let (a, b) = (node.ranked(0, 2)?, node.ranked(right, 2)?);
-    let (Some([first, second]), Some([third, fourth])) = (a, b) else { return Ok(None) };
-    let rows = if node.flag("transA") { second } else { first };
-    let columns = if node.flag("transB") { third } else { fourth };
-    Ok(Some(vec![rows.clone(), columns.clone()]))
+/// Fails unless an input is broadcast to a shape without changing it.
+fn fits(node: &Node<'_>, input: usize, shape: Option<&[Dim]>) -> Outcome {
+    let (Some(found), Some(shape)) = (node.shape(input), shape) else { return Ok(()) };
+    let whole = broadcast(&[Some(found), Some(shape)])?;
+    match whole.is_none_or(|whole| merged_shapes(&whole, shape).is_some()) {
+        true => Ok(()),
+        false => {
+            let wrong = format!("expected dims that fit {}, found {}", show(shape), show(found));
+            Err(crate::Finding::from(wrong).about_input(input))
+        }
+    }
+}
+
+/// Batches of matrices, the last two axes of which may be swapped, and the batches be the last but one.
+fn turned_product(node: &mut Node<'_>) -> Outcome {
+    let dtype = node.same_dtype(0..2)?;
+    let side = |input: usize, last: &str, batches: &str| -> Checked<Option<Vec<Dim>>> {
+        let Some(shape) = node.at_least(input, 1)? else { return Ok(None) };
+        let mut shape = shape.to_vec();
+        let rank = shape.len();
+        if rank > 2 && node.flag(batches) {
+            shape.get_mut(..rank - 1).unwrap_or_default().rotate_left(1);
+        }
+        if rank > 1 && node.flag(last) {
+            shape.swap(rank - 2, rank - 1);
+        }
+        Ok(Some(shape))
+    };
+    let (a, b) = (side(0, "transA", "transBatchA")?, side(1, "transB", "transBatchB")?);
+    let shape = match (a, b) {
+        (Some(a), Some(b)) => product_of(&a, &b)?,
+        _ => None,
+    };
+    node.tensor(0, dtype, shape);
+    Ok(())
+}
+
+/// A bias has a number for each filter; a fourth input is added.
+fn fused_conv(node: &mut Node<'_>) -> Outcome {
+    let dtype = node.same_dtype([0, 1])?;
+    let shape = convolved(node, 0, 1)?;
+    has_filters(node, 2, shape.as_ref().and_then(|shape| shape.get(1)))?;
+    fits(node, 3, shape.as_deref())?;
+    node.tensor(0, dtype, shape);
+    Ok(())
+}
+
+/// Fails unless a bias has a number for each filter.
+fn has_filters(node: &Node<'_>, bias: usize, filters: Option<&Dim>) -> Outcome {
+    if let (Some([found]), Some(filters)) = (node.ranked(bias, 1)?, filters)
+        && merged(found, filters).is_none()
+    {
+        let wrong = format!("expected {filters} numbers, one for each filter, found {found}");
+        return Err(crate::Finding::from(wrong).about_input(bias));
+    }
+    Ok(())
+}
+
+/// Returns dims with the last axis moved behind the first, or behind all others.
+fn moved(shape: Option<&[Dim]>, to_front: bool) -> Option<Vec<Dim>> {
+    let mut shape = shape?.to_vec();
+    let behind = shape.get_mut(1..)?;
+    if !behind.is_empty() {
+        if to_front {
+            behind.rotate_right(1)
+        } else {
+            behind.rotate_left(1)
+        };
+    }
+    Some(shape)
+}
+
+/// Channels are the last axis of the input, of the weights and of the result.
+fn channels_last_conv(node: &mut Node<'_>) -> Outcome {
+    let dtype = node.same_dtype([0, 1])?;
+    let x = moved(node.at_least(0, 3)?, true);
+    let rank = x.as_ref().map_or(Ok(node.shape(1)), |x| node.ranked(1, x.len()))?;
+    let shape = convolved_shape(node, x.as_deref(), moved(rank, true).as_deref())?;
+    has_filters(node, 2, shape.as_ref().and_then(|shape| shape.get(1)))?;
+    node.tensor(0, dtype, moved(shape.as_deref(), false));
+    Ok(())
+}
+
+/// Channels may be the last axis of the input and of the result, but not of the weights. The element type is that of the
+/// output's zero point.
+fn quantized_conv(node: &mut Node<'_>) -> Outcome {
+    let last = node.flag("channels_last");
+    let x = node.at_least(0, 3)?;
+    let x = if last { moved(x, true) } else { x.map(<[Dim]>::to_vec) };
+    let weights = x.as_ref().map_or(Ok(node.shape(3)), |x| node.ranked(3, x.len()))?;
+    let shape = convolved_shape(node, x.as_deref(), weights)?;
+    has_filters(node, 8, shape.as_ref().and_then(|shape| shape.get(1)))?;
+    node.tensor(0, node.dtype(7), if last { moved(shape.as_deref(), false) } else { shape });
+    Ok(())
 }
 
 fn gemm(node: &mut Node<'_>) -> Outcome {
-    let shape = matrix(node, 1)?;
+    let shape = matrix(node, 0, 1)?;
+    fits(node, 2, shape.as_deref())?;
     node.tensor(0, node.dtype(0), shape);
     Ok(())
 }
 
 /// The result is quantized if it has a scale.
 fn quantized_gemm(node: &mut Node<'_>) -> Outcome {
-    let shape = matrix(node, 3)?;
+    let shape = matrix(node, 0, 3)?;
+    fits(node, 6, shape.as_deref())?;
     let dtype = match (node.has(7), node.has(8)) {
         (true, true) => node.dtype(8),
         (true, false) => node.dtype(0),
@@ -128,11 +221,16 @@ fn quantized_gemm(node: &mut Node<'_>) -> Outcome {
     Ok(())
 }
 
-/// The last dim becomes `N`.
+/// The last dim is `K`, and becomes `N`.
 fn few_bits(node: &mut Node<'_>) -> Outcome {
-    let columns = node.int_attribute("N").and_then(|columns| u64::try_from(columns).ok());
-    let columns = columns.map_or(Dim::Unknown, Dim::Known);
+    let dim = |name: &str| node.int_attribute(name).and_then(|dim| u64::try_from(dim).ok());
+    let columns = dim("N").map_or(Dim::Unknown, Dim::Known);
     let shape = match node.at_least(0, 1)? {
+        Some([.., Dim::Known(found)]) if dim("K").is_some_and(|inner| inner != *found) => {
+            let inner = dim("K").unwrap_or_default();
+            let wrong = format!("expected {inner} numbers in rows, found {found}");
+            return Err(crate::Finding::from(wrong).about_input(0));
+        }
         Some([front @ .., _]) => Some(front.iter().cloned().chain([columns]).collect()),
         _ => None,
     };
@@ -140,7 +238,8 @@ fn few_bits(node: &mut Node<'_>) -> Outcome {
     Ok(())
 }
 
-/// [batch, length] to [batch, length, hidden]; the second output has a count for each row.
+/// [batch, length] to [batch, length, hidden]; the second output has a count for each row. Without numbers of positions, there
+/// is an embedding for each position.
 fn embedding(node: &mut Node<'_>) -> Outcome {
     let hidden = match node.ranked(2, 2)? {
         Some([_, hidden]) => hidden.clone(),
@@ -150,6 +249,13 @@ fn embedding(node: &mut Node<'_>) -> Outcome {
         Some([batch, length]) => (batch.clone(), length.clone()),
         _ => (Dim::Unknown, Dim::Unknown),
     };
+    if let (Dim::Known(found), Some([Dim::Known(positions), _])) = (&length, node.ranked(3, 2)?)
+        && !node.has(8)
+        && found > positions
+    {
+        let wrong = format!("expected at most {positions} words, found {found}");
+        return Err(crate::Finding::from(wrong).about_input(0));
+    }
     let whole = vec![batch.clone(), length, hidden];
     node.tensor(0, node.dtype(2), Some(whole.clone()));
     node.tensor(1, DType::Int32, Some(vec![batch]));
@@ -172,15 +278,13 @@ fn multi_head(node: &mut Node<'_>) -> Outcome {
 /// Weights are [directions, inputs, gates * hidden].
 fn recurrent(node: &mut Node<'_>) -> Outcome {
     let hidden = node.int_attribute("hidden_size").and_then(|size| u64::try_from(size).ok());
-    let hidden = hidden.map_or(Dim::Unknown, Dim::Known);
-    let directions = match node.ranked(1, 3)? {
-        Some([directions, ..]) => directions.clone(),
-        _ => Dim::Unknown,
-    };
-    let (steps, batch) = match node.ranked(0, 3)? {
-        Some([steps, batch, _]) => (steps.clone(), batch.clone()),
-        _ => (Dim::Unknown, Dim::Unknown),
-    };
+    let mut hidden = hidden.map_or(Dim::Unknown, Dim::Known);
+    let [mut steps, mut batch, mut width, mut directions, mut gates] = [const { Dim::Unknown }; 5];
+    node.unify(0, &mut [&mut steps, &mut batch, &mut width])?;
+    node.unify(1, &mut [&mut directions, &mut width, &mut gates])?;
+    node.unify(2, &mut [&mut directions, &mut hidden, &mut gates])?;
+    node.unify(5, &mut [&mut directions, &mut batch, &mut hidden])?;
+    node.unify(6, &mut [&mut directions, &mut batch, &mut hidden])?;
     let last = vec![directions.clone(), batch.clone(), hidden.clone()];
     node.tensor(0, node.dtype(0), Some(vec![steps, directions, batch, hidden]));
     node.tensor(1, node.dtype(0), Some(last.clone()));
