@@ -6,7 +6,8 @@ DIR/expect.json lists the cases; paths in it are relative to DIR, or absolute:
 
     {"cases": [{"load": KIND, "path": PATH}, ...]}
 
-KIND is "mxnet", "onnx", "safetensors" (with PyTorch), "torch", "torch_saved" or "paddle". The framework and the package read the file;
+KIND is "mxnet", "onnx", "safetensors" (with PyTorch), "torch", "torch_saved", "subclasses" (of PyTorch tensors)
+or "paddle". The framework and the package read the file;
 then the package writes the arrays of the framework, and the framework reads them. "modules", "refusals" and "slices"
 compare the package with safetensors on PyTorch modules and tensors, and "paddle_refusals" saves PaddlePaddle tensors
 that cannot be saved. "feeds" runs a program on tensors of the framework that PATH names. These have no file: PATH is
@@ -17,6 +18,7 @@ Prints a line for each case and then `N passed, M failed`.
 
 import os
 import tempfile
+import warnings
 import zipfile
 
 import numpy as np
@@ -168,6 +170,32 @@ def torch_saved(path, scratch):
     whole = {name: value for name, value in expected.items() if value.is_contiguous() and not value.is_conj()}
     require("shared memory", shared({name: found[name] for name in whole}), shared(whole))
     require("written shared memory", shared({name: again[name] for name in whole}), shared(whole))
+
+
+def subclasses(path, scratch):
+    """Loads a file whose tensors are subclasses with other tensors as their parts, and a tensor without elements."""
+    import torch
+
+    import lodstone.torch
+
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        found = lodstone.torch.load(path)
+    whole = lodstone.open(path)
+    missing = [name for name in whole if name not in found]
+    require("kinds", {whole[name].kind for name in missing}, {"absent"})
+    require("warnings", [f"`{min(missing)}` only consists" in str(one.message) for one in caught], [True])
+    require("dense tensors", sorted(found), sorted(name for name in whole if whole[name].kind == "dense"))
+    try:
+        found[missing[0]]
+        raise Mismatch("a tensor of parts is returned")
+    except lodstone.NoTensorError as error:
+        require("parts in the error", f"`{missing[0]}." in str(error), True)
+    meta = os.path.join(scratch, "meta.pt")
+    torch.save({"w": torch.empty(2, 3, dtype=torch.float16, device="meta"), "b": torch.ones(2)}, meta)
+    found, expected = lodstone.torch.load(meta), torch.load(meta, weights_only=True)
+    for name, value in expected.items():
+        require(name, *((it.device, it.dtype, it.shape) for it in (found[name], value)))
 
 
 def modules(path, scratch):
@@ -435,6 +463,7 @@ def load(case, root):
         "safetensors": safetensors,
         "torch": torch,
         "torch_saved": torch_saved,
+        "subclasses": subclasses,
         "modules": modules,
         "refusals": refusals,
         "slices": slices,

@@ -69,21 +69,28 @@ pub(crate) fn check_allowed(report: &Report, allow: &[Loss]) -> Result<()> {
     if refused.is_empty() { Ok(()) } else { Err(Error::Lossy(refused)) }
 }
 
-/// Removes tensors without elements of their own whose parts are tensors beside them: `w` beside `w._local_tensor`.
-fn drop_wrappers(parameters: &mut Vec<Parameter>, report: &mut Report) {
-    let is_absent = |parameter: &Parameter| matches!(parameter.tensor.kind, Kind::Absent);
-    let has_parts = |name: &str| {
-        let is_part = |other: &Parameter| {
-            let rest = other.name.strip_prefix(name).and_then(|rest| rest.strip_prefix('.'));
-            rest.is_some() && !is_absent(other)
-        };
-        parameters.iter().any(is_part)
+/// Returns the tensors without elements of their own whose parts are tensors beside them, each with its parts: `w` with
+/// `w._local_tensor`.
+pub fn composed(parameters: &[Parameter]) -> BTreeMap<&str, Vec<&str>> {
+    let is_absent = |parameter: &&Parameter| matches!(parameter.tensor.kind, Kind::Absent);
+    let parts = |name: &str| {
+        let is_part =
+            |part: &&str| part.strip_prefix(name).is_some_and(|rest| rest.starts_with('.'));
+        let others = parameters.iter().filter(|other| !is_absent(other));
+        others.map(|other| &*other.name).filter(is_part).collect::<Vec<&str>>()
     };
-    let wrappers = parameters.iter().filter(|of| is_absent(of) && has_parts(&of.name));
-    let wrappers: Vec<String> = wrappers.map(|of| of.name.clone()).collect();
+    let absent = parameters.iter().filter(is_absent);
+    let each = absent.map(|parameter| (&*parameter.name, parts(&parameter.name)));
+    each.filter(|(_, parts)| !parts.is_empty()).collect()
+}
+
+/// Removes tensors that only consist of others.
+fn drop_composed(parameters: &mut Vec<Parameter>, report: &mut Report) {
+    let wrappers: Vec<String> = composed(parameters).into_keys().map(str::to_owned).collect();
     if wrappers.is_empty() {
         return;
     }
+    let is_absent = |parameter: &Parameter| matches!(parameter.tensor.kind, Kind::Absent);
     parameters.retain(|of| !is_absent(of) || !wrappers.contains(&of.name));
     let names = some(wrappers.iter().map(|name| format!("`{name}`")));
     report
@@ -133,7 +140,7 @@ pub(crate) fn fit(
     }
     let mut parameters = std::mem::take(&mut model.parameters);
     if !same {
-        drop_wrappers(&mut parameters, report);
+        drop_composed(&mut parameters, report);
     }
     let numbered = parameters.iter().enumerate();
     let absent = numbered.filter(|(_, of)| matches!(of.tensor.kind, Kind::Absent));

@@ -148,7 +148,7 @@ pub use diff::{
     OperatorPlace, ProgramDifference, Values, Which, diff,
 };
 pub use error::{Error, Result};
-pub use fit::arrays;
+pub use fit::{arrays, composed};
 pub use graph::{GraphFormat, write_graph};
 pub use infer::{InferredShapes, infer_shapes};
 pub use inspect::{

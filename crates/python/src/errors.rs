@@ -4,7 +4,7 @@ use std::io;
 use std::path::Path;
 
 use lodstone::checkpoint::Error as CheckpointError;
-use lodstone::{Error, FormatError, ProgramError, RestoreError, StoreError};
+use lodstone::{Error, FormatError, Model, ProgramError, RestoreError, StoreError};
 use pyo3::prelude::*;
 
 /// Returns the exception for an error.
@@ -44,10 +44,26 @@ pub(crate) fn raise_program(py: Python<'_>, error: ProgramError) -> PyErr {
 }
 
 /// Returns the exception for a tensor whose elements are in no file.
-pub(crate) fn raise_absent(py: Python<'_>, name: &str) -> PyErr {
-    let message = format!("the file with the elements of `{name}` does not exist");
-    named(py, "DamagedError", &message, None).unwrap_or_else(|broken| broken)
+pub(crate) fn raise_absent(py: Python<'_>, model: Option<&Model>, name: &str) -> PyErr {
+    let composed = model.map(|model| lodstone::composed(&model.parameters)).unwrap_or_default();
+    let (class, message) = match composed.get(name) {
+        Some(parts) => ("UnsupportedError", consists_of(name, parts)),
+        None if model.is_some_and(|model| model.format == TORCH) => {
+            ("UnsupportedError", format!("`{name}` has no elements: its device was `meta`"))
+        }
+        None => ("DamagedError", format!("the files do not contain the elements of `{name}`")),
+    };
+    named(py, class, &message, None).unwrap_or_else(|broken| broken)
 }
+
+/// Explains a tensor that only consists of others.
+pub(crate) fn consists_of(name: &str, parts: &[&str]) -> String {
+    let parts: Vec<_> = parts.iter().map(|part| format!("`{part}`")).collect();
+    format!("`{name}` only consists of other tensors: {}", parts.join(", "))
+}
+
+/// The name of PyTorch's format.
+pub(crate) const TORCH: &str = "torch";
 
 /// Returns the exception for a missing tensor.
 pub(crate) fn raise_no_tensor(py: Python<'_>, message: &str) -> PyErr {

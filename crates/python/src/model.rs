@@ -1,18 +1,18 @@
 //! Models.
 
 use std::borrow::Cow;
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 
-use lodstone::{Blob, InspectOptions, Memory, Names, Program, Progress, inspect};
+use lodstone::{Blob, InspectOptions, Kind, Memory, Names, Program, Progress, inspect};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
 use serde::Serialize;
 
 use crate::arguments::{Arguments, losses};
 use crate::buffer::{Buffer, Held};
-use crate::errors::{raise, raise_no_tensor, raise_store};
+use crate::errors::{TORCH, consists_of, raise, raise_no_tensor, raise_store};
 use crate::session::Session;
 use crate::tensor::{Tensor, losses_of};
 use crate::work::run;
@@ -123,12 +123,22 @@ impl Model {
     #[pyo3(name = "_arrays")]
     fn arrays(slf: Bound<'_, Self>, allow: Vec<String>) -> PyResult<Bound<'_, Self>> {
         let (py, model) = (slf.py(), Arc::clone(&slf.get().model));
-        if slf.get().weights.parameters.iter().all(|one| losses_of(&one.tensor).is_empty()) {
+        let is_plain = |tensor: &lodstone::Tensor| {
+            losses_of(tensor).is_empty() && !matches!(tensor.kind, Kind::Absent)
+        };
+        if slf.get().weights.parameters.iter().all(|one| is_plain(&one.tensor)) {
             return Ok(slf);
         }
         let allow = losses(&allow)?;
         let arrays = py.detach(|| lodstone::arrays(&model, &allow));
         Bound::new(py, Self::new(arrays.map_err(|error| raise(py, error))?))
+    }
+
+    /// Tensors that only consist of others: an explanation for each of them.
+    #[pyo3(name = "_composed")]
+    fn composed(&self) -> BTreeMap<&str, String> {
+        let composed = lodstone::composed(&self.weights.parameters).into_iter();
+        composed.map(|(name, parts)| (name, consists_of(name, &parts))).collect()
     }
 
     /// The model with all tensors read into memory, independent of its files.
@@ -151,15 +161,19 @@ impl Model {
         Session::new(py, self, &running, path)
     }
 
-    /// The tensors, and their bytes, all read into one block of memory.
+    /// The tensors, and their bytes, all read into one block of memory. With `meta`, tensors of PyTorch without elements have no
+    /// bytes; without, they are an error.
     #[pyo3(name = "_load")]
     fn load(
         &self,
         py: Python<'_>,
         progress: Option<Py<PyAny>>,
+        meta: bool,
     ) -> PyResult<(Vec<Tensor>, Vec<Buffer>)> {
         let tensors = self.tensors();
-        tensors.iter().try_for_each(|tensor| tensor.check_there(py))?;
+        if !meta || self.model.format != TORCH {
+            tensors.iter().try_for_each(|tensor| tensor.check_there(py))?;
+        }
         let blobs: Vec<_> = tensors.iter().map(|one| one.tensor().data.clone()).collect();
         let read = run(py, progress.as_ref(), |progress| {
             let read = Memory::read(&blobs, progress)?;

@@ -347,10 +347,17 @@ impl Tensor {
         }
     }
 
+    fn model(&self) -> Option<&lodstone::Model> {
+        match &self.0 {
+            Of::Model(model, _) => Some(model),
+            Of::Itself(_) => None,
+        }
+    }
+
     /// Fails if the files contain no elements of the tensor.
     pub(crate) fn check_there(&self, py: Python<'_>) -> PyResult<()> {
         match self.tensor().kind {
-            Kind::Absent => Err(raise_absent(py, &self.name())),
+            Kind::Absent => Err(raise_absent(py, self.model(), &self.name())),
             _ => Ok(()),
         }
     }

@@ -176,6 +176,27 @@ def test_frameworks_are_imported_on_request_only():
     assert found.stdout == "False\n"
 
 
+SUBCLASSES = GOLDEN.parents[2] / "cli/tests/golden/reported/torch/subclasses"
+
+
+def test_tensors_that_consist_of_others_do_not_block_a_file():
+    path = SUBCLASSES / "fsdp1_sharded_tensor.pt"
+    with pytest.warns(UserWarning, match="`module.w` only consists of other tensors: `module.w._local_shards.0.tensor`"):
+        arrays = lodstone.numpy.load_file(path)
+    assert list(arrays) == ["module.w._local_shards.0.tensor", "b"]
+    assert arrays["module.w._local_shards.0.tensor"].tolist() == np.arange(12).reshape(4, 3).tolist()
+    with pytest.raises(lodstone.NoTensorError, match="`module.w` only consists of other tensors"):
+        arrays["module.w"]
+    with pytest.raises(KeyError, match="^'nothing'$"):
+        arrays["nothing"]
+
+    # A model contains the tensor, with its shape, but not its elements.
+    whole = lodstone.open(path)["module.w"]
+    assert (whole.kind, whole.shape) == ("absent", (4, 3))
+    with pytest.raises(lodstone.UnsupportedError, match="only consists of other tensors"):
+        whole.numpy()
+
+
 SPARSE = GOLDEN / "mxnet/1.9.1/sparse.params"
 
 

@@ -18,6 +18,10 @@ const NOT_READ: [&str; 4] =
 const SAVED: [&str; 6] =
     ["big-endian.pt", "dtypes.pt", "protocol4.pt", "state.pt", "views-stream.pt", "views.pt"];
 
+/// Dicts with tensors of subclasses, such as `DTensor`.
+const SUBCLASSES: [&str; 4] =
+    ["dtensor1.pt", "fsdp1_sharded_tensor.pt", "torchao_fp8.pt", "torchao_int8.pt"];
+
 /// The frameworks, with their requirements files, and the golden files that they and the package read.
 type Beside = (&'static str, &'static str, fn() -> Result<Vec<(&'static str, PathBuf)>, Outcome>);
 
@@ -46,7 +50,9 @@ const FRAMEWORKS: [Beside; 4] = [
         let beside = ["modules", "refusals", "slices"].map(|name| (name, PathBuf::from(name)));
         let beside = beside.into_iter().chain([("feeds", PathBuf::from("torch"))]);
         let saved = SAVED.iter().map(|name| ("torch_saved", golden("torch").join(name)));
-        let beside = beside.chain(saved);
+        let subclasses = root().join("crates/cli/tests/golden/reported/torch/subclasses");
+        let subclasses = SUBCLASSES.iter().map(|name| ("subclasses", subclasses.join(name)));
+        let beside = beside.chain(saved).chain(subclasses);
         Ok(files.map(|path| ("safetensors", path)).chain([digits]).chain(beside).collect())
     }),
 ];

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any, BinaryIO, Generic, TypeVar, Unpack
 
 from . import _lodstone
-from ._errors import UnsupportedError
+from ._errors import NoTensorError, UnsupportedError
 from ._lodstone import Tensor
 from ._model import Model, Path, open_stored, open_stored_bytes
 from ._options import ConvertOptions, Progress, ReadOptions, WriteOptions, listed
@@ -62,10 +62,17 @@ class Files(Generic[Array]):
 
     def of_model(self, model: Model, progress: Progress | None, allow: str | Iterable[str]) -> dict[str, Array]:
         """Returns the tensors of a model that is open."""
-        if not self.holds_structure:
-            model = Model(model._model._arrays(listed(allow)))
-        check_unique(model)
-        return self.read(model, progress)
+        if self.holds_structure:
+            check_unique(model)
+            return self.read(model, progress)
+        arrays = Model(model._model._arrays(listed(allow)))
+        check_unique(arrays)
+        loaded, composed = self.read(arrays, progress), model._model._composed()
+        if not composed:
+            return loaded
+        first, others = next(iter(composed.values())), len(composed) - 1
+        warnings.warn(f"{first}; {others} other tensors do, too" if others else first, stacklevel=3)
+        return Parts(loaded, composed)
 
     def save_file(
         self,
@@ -104,6 +111,17 @@ class Files(Generic[Array]):
             value.renamed(name) if isinstance(value, Tensor) else self.tensor(name, value)
             for name, value in tensors.items()
         ]
+
+
+class Parts(dict[str, Array]):
+    """Tensors by name, some of which are parts of others. An access to such a whole raises an error that names its parts."""
+
+    def __init__(self, tensors: Mapping[str, Array], composed: Mapping[str, str]) -> None:
+        super().__init__(tensors)
+        self._composed = composed
+
+    def __missing__(self, name: str) -> Array:
+        raise NoTensorError(self._composed[name]) if name in self._composed else KeyError(name)
 
 
 def check_unique(model: Model) -> None:

@@ -147,7 +147,7 @@ def stored(kind: np.dtype[Any]) -> tuple[np.dtype[Any], str]:
 
 def _read(model: Model, progress: Progress | None) -> dict[str, Array]:
     # A tuple for each pair would add as many objects for the garbage collector to traverse.
-    return {tensor.name: view(tensor, data) for tensor, data in zip(*model._model._load(progress))}
+    return {tensor.name: view(tensor, data) for tensor, data in zip(*model._model._load(progress, False))}
 
 
 def _opened(device: Any) -> Callable[[Tensor], Array]:

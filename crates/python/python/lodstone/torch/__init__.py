@@ -108,7 +108,14 @@ def named(kind: torch.dtype) -> str:
 
 def _read(model: Model, progress: Progress | None) -> dict[str, torch.Tensor]:
     # A tuple for each pair would add as many objects for the garbage collector to traverse.
-    return {tensor.name: view(tensor, data) for tensor, data in zip(*model._model._load(progress))}
+    return {tensor.name: _viewed(tensor, data) for tensor, data in zip(*model._model._load(progress, True))}
+
+
+def _viewed(tensor: Tensor, data: Buffer) -> torch.Tensor:
+    """Makes a PyTorch tensor, on the device `meta` if the tensor has no elements."""
+    if tensor.kind == "absent":
+        return torch.empty(tensor.shape, dtype=dtype(tensor.dtype), device="meta")
+    return view(tensor, data)
 
 
 def check_dense(tensors: Mapping[str, torch.Tensor]) -> None:
@@ -169,7 +176,9 @@ def load_file(
     """
     moved = _moved(device)
     loaded = _files.load_file(filename, backend=backend, **options)
-    return {name: moved(one) for name, one in loaded.items()}
+    for name, one in loaded.items():
+        loaded[name] = moved(one)
+    return loaded
 
 
 def load(
@@ -184,11 +193,15 @@ def load(
     """Returns the tensors of a model in memory, or of a file of any format, such as one of `torch.save`.
 
     Nothing in the file is executed. Tensors are named by their path, `model.0.weight`; those that are the same elements
-    of the file are one tensor. The other arguments are those of `load_file`.
+    of the file are one tensor. Tensors of the device `meta` have no elements. Of a distributed or quantized tensor, a subclass,
+    there are the parts, with a warning; an access by its own name raises an error. The other arguments are those of
+    `load_file`.
     """
     moved = _moved(device)
     model = open(data, mmap=maps(backend), **options)
-    loaded = {name: moved(one) for name, one in _files.of_model(model, progress, allow).items()}
+    loaded = _files.of_model(model, progress, allow)
+    for name, one in loaded.items():
+        loaded[name] = moved(one)
     known: dict[Any, str] = {}
     for name, tensor in model.items():
         place = tensor._place()
