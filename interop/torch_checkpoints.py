@@ -439,7 +439,7 @@ def damaged(root):
 
 
 def command(*given):
-    run = subprocess.run([Path(sys.executable).with_name("lodstone"), *given], capture_output=True, text=True)
+    run = subprocess.run([sys.executable, "-m", "lodstone", *given], capture_output=True, text=True)
     assert run.returncode == 0, run
     return run.stdout
 
