@@ -303,6 +303,9 @@ fn files_of_pytorch_are_whole_or_name_their_damage() {
         let said = format!("{}{}", verified.out, verified.err);
         assert!(said.contains(expected), "{name}: {said}");
     }
+    let checkpoint = root().join("crates/formats/tests/golden/torch_sharded/dtensor");
+    let part = run(["inspect", checkpoint.join("__0_0.distcp").to_str().expect("UTF-8")]);
+    assert!(part.code == Some(2) && part.err.contains("open its directory"), "{part:?}");
     let sharded = file("torch/subclasses", "fsdp1_sharded_tensor.pt");
     let shard = good(["cat", &sharded, "module.w._local_shards.0.tensor"]).out;
     assert!(shard.starts_with("[[0.0, 1.0, 2.0],"), "{shard}");

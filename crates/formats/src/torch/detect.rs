@@ -106,6 +106,11 @@ pub(crate) fn identify(probe: &Probe<'_>) -> Option<&'static str> {
         }
         _ => {}
     }
+    // It consists of archives, one for each tensor.
+    let is_part = probe.path.path().extension().is_some_and(|ending| ending == "distcp");
+    if is_part && probe.head.starts_with(b"PK") {
+        return Some("a part of a distributed checkpoint of PyTorch: open its directory");
+    }
     match kind(probe) {
         Some(Kind::Package) => Some("a package of PyTorch (`torch.package`)"),
         _ => None,

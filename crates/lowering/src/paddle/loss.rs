@@ -242,7 +242,12 @@ fn kldiv_loss(op: &mut Operator<'_>) -> Outcome {
         "mean" => op.over_all("ReduceMean", &loss)?,
         "batchmean" => {
             let (sum, batch) = (op.over_all("ReduceSum", &loss)?, op.dim(&x, 0)?);
-            let batch = op.cast(&batch, x.dtype())?;
+            let mut batch = op.cast(&batch, x.dtype())?;
+            if !matches!(x.shape()?.first(), Some(Dim::Known(1..))) {
+                // The sum of no examples stays 0.
+                let one = op.number(x.dtype(), 1.0)?;
+                batch = op.call("Max", &[&batch, &one], [])?;
+            }
             let batch = op.reshape_as(&batch, &sum)?;
             op.div(&sum, &batch)?
         }
