@@ -23,8 +23,8 @@ from paddle.base.proto import framework_pb2
 from sweep import compare
 from sweep.differences import DIFFERENCES, has
 
-# The timeout of the calls of one operator, in seconds, and the maximum number of crashes that are skipped.
-LONGEST, MAX_CRASHES = 120, 12
+# The timeout of the calls of one operator, in seconds: in all, and for each. The maximum share of crashes that are skipped.
+LONGEST, LONGEST_CALL, MAX_CRASHES = 60, 2, 0.4
 
 FIELDS = {
     "INT": "i", "INTS": "ints", "LONG": "l", "LONGS": "longs", "FLOAT": "f", "FLOATS": "floats", "BOOLEAN": "b",
@@ -188,8 +188,10 @@ def record(source, target, skipped):
 
 def record_apart(source, target):
     """Records the calls of an operator in a process of its own, again without those that crash."""
+    with open(os.path.join(source, "calls.json"), encoding="utf-8") as file:
+        count = len(json.load(file))
     skipped = set()
-    while len(skipped) <= MAX_CRASHES:
+    while len(skipped) <= MAX_CRASHES * count:
         child = os.fork()
         if child == 0:
             quiet = os.open(os.devnull, os.O_WRONLY)
@@ -204,7 +206,7 @@ def record_apart(source, target):
         while status is None:
             process, ended = os.waitpid(child, os.WNOHANG)
             status = ended if process else None
-            if status is None and time.time() - begun > LONGEST:
+            if status is None and time.time() - begun > LONGEST + LONGEST_CALL * count:
                 os.kill(child, 9)
             time.sleep(0.02)
         if status == 0:
