@@ -27,7 +27,7 @@ def made():
 
 
 MADE = made()
-HONEST = [MADE.MASKED] + [
+HONEST = [MADE.MASKED, MADE.RANDOM, MADE.VALUES, MADE.LAYER, MADE.OBJECT_ARRAY] + [
     pickle.dumps(value, protocol) for value in MADE.values().values() for protocol in range(6)
 ]
 # The imports of benign pickles, and additional ones of attacks.

@@ -31,6 +31,7 @@ pub(crate) mod evaluate;
 mod executorch;
 mod exported;
 mod imports;
+mod layers;
 mod map;
 pub(crate) mod object;
 mod outside;

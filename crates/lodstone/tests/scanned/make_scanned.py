@@ -217,6 +217,50 @@ CONTAINERS = {
 HELD = {"p0": CALL, "p4": CALL4, "unsound": b"I1\n(N}tb0" + CALL}
 
 
+ARRAY = b"cnumpy.core.multiarray\n_reconstruct\n(cnumpy\nndarray\n(I0\ntS'b'\ntR"
+OBJECTS = b"cnumpy\ndtype\n(S'O8'\nI0\nI1\ntR(I3\nS'|'\nNNNI-1\nI-1\nI63\ntb"
+BYTES = b"cnumpy\ndtype\n(S'u1'\nI0\nI1\ntR(I3\nS'|'\nNNNI-1\nI-1\nI0\ntb"
+# A structure whose flags deny that it has objects.
+HIDDEN = (
+    b"cnumpy\ndtype\n(S'V8'\nI0\nI1\ntR(I3\nS'|'\nN(S'x'\nt(S'x'\n(" + OBJECTS + b"I0\ntdI8\nI1\nI0\ntb"
+)
+INTERFACE = b"(S'__array_interface__'\n(S'data'\n(I4096\nI00\ntS'shape'\n(I8\ntS'typestr'\nS'|u1'\ndd"
+
+# Pickles that import only names of honest pickles, and use them for something else: to read or write memory, or to call what they
+# were given.
+FORMS = {
+    "called-array": b"cnumpy\nndarray\n((I1\ntS'O'\ntR.",
+    "array-over-a-buffer": b"cnumpy\nndarray\n((I1\ntS'u8'\ncnumpy\nndarray\n((I1\ntS'O'\ntRtR.",
+    "bytes-as-objects": ARRAY + b"(I1\n(I1\nt" + OBJECTS + b"I00\nS'12345678'\ntb.",
+    "bytes-as-hidden-objects": ARRAY + b"(I1\n(I1\nt" + HIDDEN + b"I00\nS'12345678'\ntb.",
+    "scalar-of-objects": b"cnumpy.core.multiarray\nscalar\n(" + OBJECTS + b"S'12345678'\ntR.",
+    "buffer-of-objects": b"cnumpy.core.numeric\n_frombuffer\n(S'12345678'\n" + OBJECTS + b"(I1\ntS'C'\ntR.",
+    "called-masked-array": b"cnumpy.ma.core\nMaskedArray\n(" + ARRAY + b"tR.",
+    "masked-objects": b"cnumpy.ma.core\n_mareconstruct\n(cnumpy.ma.core\nMaskedArray\ncnumpy\nndarray\n(I0\nt"
+    b"S'b'\ntR(I1\n(I1\nt" + OBJECTS + b"I00\nS'12345678'\nS'0'\nNtb.",
+    "place-in-memory": b"ccopyreg\n_reconstructor\n(ctorch.nn.modules.module\nModule\nc__builtin__\nobject\nNtR"
+    + INTERFACE + b"b.",
+    "place-in-slots": b"ccopyreg\n_reconstructor\n(ctorch.nn.modules.module\nModule\nc__builtin__\nobject\nNtR(N"
+    + INTERFACE + b"tb.",
+    "item-of-an-array": ARRAY + b"(I1\n(I8\nt" + BYTES + b"I00\nS'12345678'\ntbI0\nI1\ns.",
+    "items-of-a-path": b"cpathlib\nPurePath\n(S'a'\ntR(I1\ne.",
+    "module-as-a-value": b"ctorch.nn.modules.activation\nF\n.",
+    "function-as-a-value": b"(lctorch._utils\n_rebuild_tensor_v2\na.",
+    "function-that-is-dropped": b"ctorch.jit._pickle\nrestore_type_tag\n0N.",
+    "function-as-a-factory": b"ccollections\ndefaultdict\n(ctorch._utils\n_rebuild_tensor\ntR.",
+    "function-among-arguments": b"((ctorch._utils\n_rebuild_tensor\ntp0\ncpathlib\nPurePath\ng0\nRt.",
+    "tensor-of-texts": b"ctorch._utils\n_rebuild_tensor_v2\n(S'a'\nI0\n(I1\nt(I1\ntI00\nNtR.",
+    "tensor-that-calls-itself": b"ctorch._tensor\n_rebuild_from_type_v2\n(ctorch._tensor\n_rebuild_from_type_v2\n"
+    b"ctorch\nTensor\n(ctorch._utils\n_rebuild_tensor\nctorch\nTensor\n(tNtNtR.",
+    "tensor-of-a-class": b"ctorch._tensor\n_rebuild_from_type_v2\n(ctorch.nn.modules.linear\nLinear\nctorch\nTensor\n(tNtR.",
+    "attribute-of-functions": b"c__builtin__\ngetattr\n(ctorch._C\n_VariableFunctionsClass\nS'__subclasses__'\ntR.",
+    "attribute-of-a-value": b"c__builtin__\ngetattr\n(S'a'\nS'join'\ntR.",
+    "layer-with-arguments": b"ctorch.nn.modules.linear\nLinear\n(I1\nI1\ntR.",
+    "generator-of-a-function": b"cnumpy.random._pickle\n__bit_generator_ctor\n(ctorch.nn.functional\nrelu\ntR.",
+    "many-zeros": b"c__builtin__\nbytearray\n(I1000000000\ntR.",
+}
+
+
 class Recorder(pickle._Unpickler):
     """An unpickler that imports nothing."""
 
@@ -324,6 +368,19 @@ MASKED = (
     b"J\xff\xff\xff\xffK\x00tb\x89U\x10" + bytes(16) + b"U\x02\x00\x01Ntb."
 )
 
+# A generator of random numbers, an activation, and a layer.
+RANDOM = (
+    b"cnumpy.random._pickle\n__randomstate_ctor\n(cnumpy.random._pickle\n__bit_generator_ctor\n(S'MT19937'\ntR"
+    b"cnumpy.random._pickle\n__bit_generator_ctor\ntR(S'bit_generator'\nS'MT19937'\nS'gauss'\nF0.0\n"
+    b"S'has_gauss'\nI0\ndb."
+)
+VALUES = b"(ctorch.nn.functional\nrelu\nc__builtin__\ngetattr\n(ctorch._C\n_VariableFunctionsClass\nS'tanh'\ntRl."
+LAYER = (
+    b"\x80\x02ctorch.nn.modules.activation\nReLU\n)\x81}(X\x08\0\0\0training\x89X\x08\0\0\0_buffers"
+    b"ccollections\nOrderedDict\n)Rub."
+)
+OBJECT_ARRAY = ARRAY + b"(I1\n(I2\nt" + OBJECTS + b"I00\n(lI1\naS'a'\natb."
+
 MIT = """Copyright (c) 2024 Somebody
 
 Permission is hereby granted, free of charge, to any person obtaining a copy
@@ -358,6 +415,10 @@ def honest():
         "value.z": zlib.compress(pickle.dumps({"a": 1}, 2)),
         "two-pickles.pkl": pickle.dumps(1, 2) + pickle.dumps([2], 0),
         "masked.pkl": MASKED,
+        "random.pkl": RANDOM,
+        "values.pkl": VALUES,
+        "layer.pkl": LAYER,
+        "object-array.pkl": OBJECT_ARRAY,
     }
     for name, value in values().items():
         for protocol in (0, 1, 2, 3, 4, 5):
@@ -380,7 +441,8 @@ def honest():
 def main():
     attacks = {name + ".pkl": data for name, data in PICKLES.items()}
     attacks.update((name, data) for name, data in PICKLES.items())
-    for name, data in PICKLES.items():
+    attacks.update(("form-" + name + ".pkl", data) for name, data in FORMS.items())
+    for name, data in [*PICKLES.items(), *FORMS.items()]:
         assert asked(data), name
     for kind, data in HELD.items():
         attacks.update((kind + "-" + name, hold(data)) for name, hold in CONTAINERS.items())

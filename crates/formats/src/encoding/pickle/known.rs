@@ -1,31 +1,193 @@
-//! Imports and calls of honest pickles of tensors, by exact module and name, and their allowed
-//! forms. Everything else is a finding.
+//! Imports and calls of honest pickles of tensors, by exact module and name, with the arguments and states that the
+//! pickles give them. Everything else is a finding.
 //!
-//! A name in this table may be called with any arguments that a pickle can build from the rest: it reads and writes no
-//! files, imports nothing, and calls none of its arguments, unless only a specific form is allowed. The
-//! result of a call is never called, never used as a name, and given a state only if its class is known to accept
-//! one.
+//! A call of this table with such arguments reads and writes no files, imports nothing, and calls none of its arguments.
+//! Its result is never called, never used as a name, and is given a state, items or pairs only if its row says so. A
+//! function that is passed on, instead of a class or an element type, is a finding, too: another call may call it.
 
+use std::cell::{Cell, RefCell};
 use std::collections::{HashMap, HashSet};
+use std::sync::LazyLock;
 
 use super::tree::{How, Id, Node, Object, Tree};
 use crate::registry::IMPORTS;
 
-/// The allowed use of an import.
+/// What a value is, as far as calls depend on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Use {
-    /// It may be called, and passed on.
-    Call,
-    /// In addition, the result of a call may be given attributes.
+pub(crate) enum Is {
+    /// A function, or a class that is only called.
+    Function,
+    /// The function that makes a bit generator of NumPy.
+    Constructor,
+    /// A class of bit generators of NumPy.
+    Generator,
+    /// A class that is an argument of others, or a value by itself; an element type.
+    Class,
+    /// The class `object`.
+    Object,
+    /// The class of NumPy's arrays.
+    Ndarray,
+    /// The class of NumPy's masked arrays.
+    Masked,
+    /// The class of PyTorch's functions.
+    Functions,
+    /// An element type of NumPy, of which no part is a Python object.
+    Plain,
+    /// An element type of NumPy with Python objects.
+    Objects,
+    /// An array, or a tensor.
+    Array,
+    /// Bytes.
+    Bytes,
+    /// Integers, as those of a shape.
+    Ints,
+    /// Names with values.
+    Mapping,
+    /// Data that the loader finds by an identifier.
+    Storage,
+    /// Any other value.
+    Other,
+    /// A finding: what it is does not matter any more.
+    Found,
+}
+
+/// An argument.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Takes {
+    Int,
+    Bool,
+    /// An integer, a number in floating point, or a bool.
+    Number,
+    Text,
+    /// A text that is one of these.
+    OneOf(&'static [&'static str]),
+    /// The name of an attribute that is not reserved.
+    Name,
+    /// Bytes, or a text that encodes them.
+    Bytes,
+    /// A tuple or list of integers.
+    Ints,
+    None,
+    List,
+    Tuple,
+    /// A dict, or another mapping.
+    Dict,
+    Is(Is),
+    /// Any value that is not a function.
+    Any,
+    /// A state without reserved names.
+    Values,
+    /// A known function that makes a tensor.
+    Rebuild,
+    /// A tuple with the arguments of the function that is the first argument.
+    ItsArguments,
+    /// A dict of only the name `data` to an array, which may be absent.
+    Data,
+    /// Any number of further values that are not functions; the last one of a form.
+    Rest,
+}
+
+/// The state that an object may be given.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum State {
+    None,
+    /// Attributes with ordinary names. An attribute `__setstate__` would be called with the next state, and
+    /// `__array_interface__` is a place in memory.
     Attributes,
-    /// In addition, the result of a call may be given a state, which its own method takes.
-    State,
-    /// `encode('..', 'latin1')`: bytes encoded as a string.
-    Encode,
-    /// `eval('data', {'data': array})`, only in this form.
-    Eval,
-    /// `_reconstructor(class, object, None)`, which protocols 0 and 1 use to create instances.
-    Reconstructor,
+    /// The state of an element type of NumPy.
+    Dtype,
+    /// The state of an array of NumPy: bytes, or a list of objects for an element type with objects.
+    Array,
+    /// The state of a masked array: bytes of elements, and of the mask.
+    Masked,
+    /// Any tuple of values that have ordinary names.
+    Values,
+}
+
+/// What a pickle may do with an import by calls.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Call {
+    /// The lists of arguments.
+    forms: &'static [&'static [Takes]],
+    gives: Is,
+    state: State,
+    /// Whether items may be appended to the result.
+    items: bool,
+    /// Whether pairs may be set in the result.
+    pairs: bool,
+}
+
+/// The allowed uses of an import.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Use {
+    /// What the import itself is.
+    own: Is,
+    call: Option<Call>,
+}
+
+/// Modules, names in each of them, and their allowed use.
+pub(crate) type Row = (&'static [&'static str], &'static [&'static str], Use);
+
+impl Use {
+    /// A value, which is not called.
+    pub(crate) const fn value(own: Is) -> Self {
+        Self { own, call: None }
+    }
+
+    /// A function with the arguments that it takes, and its result.
+    pub(crate) const fn function(forms: &'static [&'static [Takes]], gives: Is) -> Self {
+        let call = Call { forms, gives, state: State::None, items: false, pairs: false };
+        Self { own: Is::Function, call: Some(call) }
+    }
+
+    /// A class, which may be passed on.
+    pub(crate) const fn class(forms: &'static [&'static [Takes]], gives: Is) -> Self {
+        Self { own: Is::Class, ..Self::function(forms, gives) }
+    }
+
+    /// A class whose instances are created without arguments and given attributes.
+    pub(crate) const RECORD: Self = Self::class(&[&[]], Is::Other).with(State::Attributes);
+
+    /// The same, with a state.
+    pub(crate) const fn with(self, state: State) -> Self {
+        let Some(call) = self.call else { return self };
+        Self { call: Some(Call { state, ..call }), ..self }
+    }
+
+    /// The same, with items that may be appended.
+    pub(crate) const fn with_items(self) -> Self {
+        let Some(call) = self.call else { return self };
+        Self { call: Some(Call { items: true, ..call }), ..self }
+    }
+
+    /// The same, with pairs that may be set.
+    pub(crate) const fn with_pairs(self) -> Self {
+        let Some(call) = self.call else { return self };
+        Self { call: Some(Call { pairs: true, ..call }), ..self }
+    }
+
+    /// The same, as a value of another kind.
+    pub(crate) const fn own(self, own: Is) -> Self {
+        Self { own, ..self }
+    }
+}
+
+/// Rows by module and name.
+pub(crate) struct Table(HashMap<(&'static str, &'static str), Use>);
+
+impl Table {
+    pub(crate) fn new(rows: impl IntoIterator<Item = Row>) -> Self {
+        let each = rows.into_iter().flat_map(|(modules, names, what)| {
+            let names = move |module| names.iter().map(move |name| ((module, *name), what));
+            modules.iter().copied().flat_map(names)
+        });
+        Self(each.collect())
+    }
+
+    /// Returns the allowed use of a name in a module.
+    pub(crate) fn find(&self, module: &str, name: &str) -> Option<Use> {
+        self.0.get(&(module, name)).copied()
+    }
 }
 
 /// Imports and calls of a pickle that tensors do not need.
@@ -33,44 +195,40 @@ pub(super) struct Suspects(HashSet<Id>);
 
 impl Suspects {
     pub(super) fn of(tree: &Tree) -> Self {
+        let (uses, kinds) = (HashMap::new(), HashMap::new());
+        let (dtypes, level) = (RefCell::default(), Cell::new(0));
+        let mut reader = Reader { tree, uses, kinds, dtypes, level };
         let mut suspects = HashSet::new();
-        let mut known = HashMap::new();
         for (id, node) in tree.nodes() {
-            if let Node::Global(..) = node {
-                match use_of(tree, id) {
-                    Some(what) => _ = known.insert(id, what),
+            match node {
+                Node::Global(..) => match use_of(tree, id) {
+                    Some(what) => _ = reader.uses.insert(id, what),
                     None => _ = suspects.insert(id),
-                }
+                },
+                Node::Extension(_) => _ = suspects.insert(id),
+                _ => {}
+            }
+        }
+        // States may have been created after the object that they are given to.
+        for (id, node) in tree.nodes() {
+            if let Node::Object(object) = node {
+                let call = reader.uses.get(&object.callable).and_then(|what| what.call);
+                reader.kinds.insert(id, call.map_or(Is::Found, |call| call.gives));
             }
         }
         let mut called = HashSet::new();
         for (id, node) in tree.nodes() {
-            let Node::Object(object) = node else {
-                if let Node::Extension(_) = node {
-                    suspects.insert(id);
-                }
-                continue;
-            };
+            let Node::Object(object) = node else { continue };
             called.insert(object.callable);
-            let is_fine = known.get(&object.callable).is_some_and(|what| what.allows(tree, object));
-            if !is_fine {
+            if !reader.is_allowed(object) {
                 suspects.insert(id);
-                // A disallowed use of an import makes its other uses suspicious too.
-                if known.get(&object.callable).is_some_and(|what| what.has_form()) {
-                    suspects.insert(object.callable);
-                }
+                reader.kinds.insert(id, Is::Found);
             }
         }
-        let handed_on = tree.handed_on();
-        for (id, what) in &known {
-            if what.has_form() && (handed_on.contains(id) || !called.contains(id)) {
-                suspects.insert(*id);
-            }
-        }
+        suspects.extend(reader.passed_on(&called));
+        // A disallowed use of an import makes its other uses suspicious, too.
         for (id, node) in tree.nodes() {
-            if let Node::Object(object) = node
-                && suspects.contains(&object.callable)
-            {
+            if matches!(node, Node::Object(object) if suspects.contains(&object.callable)) {
                 suspects.insert(id);
             }
         }
@@ -82,39 +240,314 @@ impl Suspects {
     }
 }
 
-impl Use {
-    /// Returns whether only one form of call is allowed, and the import must not be passed on.
-    fn has_form(self) -> bool {
-        matches!(self, Self::Eval | Self::Reconstructor)
+/// The number of levels of element types: a structure of structures has two.
+const MAX_LEVELS: usize = 32;
+
+/// The values of a pickle, with what they are.
+struct Reader<'a> {
+    tree: &'a Tree,
+    /// The imports that are known.
+    uses: HashMap<Id, Use>,
+    /// The results of calls.
+    kinds: HashMap<Id, Is>,
+    /// Element types that were inspected, or are.
+    dtypes: RefCell<HashMap<Id, Option<Is>>>,
+    /// The number of element types that contain the one that is inspected.
+    level: Cell<usize>,
+}
+
+impl Reader<'_> {
+    /// Returns whether a call, and what is done with its result, is allowed.
+    fn is_allowed(&self, object: &Object) -> bool {
+        let call = self.uses.get(&object.callable).and_then(|what| what.call);
+        let (Some(call), Node::Tuple(arguments)) = (call, self.tree.node(object.arguments)) else {
+            return false;
+        };
+        let allows_rest = (call.items || object.items.is_empty())
+            && (call.pairs || object.pairs.is_empty())
+            && object.how != How::Patch
+            && object.named.is_none_or(|named| self.is_empty(named));
+        let is_taken = call.forms.iter().any(|form| self.takes(form, arguments));
+        let is_given = |state: &Id| match call.state {
+            State::None => false,
+            State::Attributes => are_attributes(self.tree, *state),
+            State::Dtype => self.parts_of(*state).is_some(),
+            State::Array => self.is_array(*state),
+            State::Masked => self.is_masked(*state),
+            State::Values => self.are_values(*state),
+        };
+        allows_rest && is_taken && object.state.iter().all(is_given)
     }
 
-    /// Returns whether a call, and the use of its result, are allowed.
-    fn allows(self, tree: &Tree, object: &Object) -> bool {
-        if object.how == How::Patch {
-            return false;
+    /// Returns whether a keyword argument is none.
+    fn is_empty(&self, id: Id) -> bool {
+        matches!(self.tree.node(id), Node::Dict(pairs) if pairs.is_empty())
+    }
+
+    fn takes(&self, form: &[Takes], arguments: &[Id]) -> bool {
+        let (form, rest) = match form.split_last() {
+            Some((Takes::Rest, form)) if form.len() <= arguments.len() => {
+                let (before, rest) = arguments.split_at(form.len());
+                return self.takes(form, before) && rest.iter().all(|id| !self.is_function(*id));
+            }
+            _ => (form, arguments),
+        };
+        let first = rest.first().copied();
+        form.len() == rest.len()
+            && form.iter().zip(rest).all(|(takes, id)| self.fits(*takes, *id, first))
+    }
+
+    fn is(&self, id: Id) -> Is {
+        match self.tree.node(id) {
+            Node::Object(object) => match self.kinds.get(&id).copied().unwrap_or(Is::Found) {
+                Is::Plain => self.dtype(id, object),
+                other => other,
+            },
+            Node::Global(..) => self.uses.get(&id).map_or(Is::Found, |what| what.own),
+            Node::Persistent(_) => Is::Storage,
+            Node::Extension(_) | Node::Unknown => Is::Found,
+            _ => Is::Other,
         }
-        let has_form = match self {
-            Self::Call | Self::Attributes | Self::State => true,
-            Self::Encode => encodes(tree, object),
-            Self::Eval => object.how == How::Reduce && is_data(tree, object),
-            Self::Reconstructor => object.how == How::Reduce && reconstructs(tree, object),
+    }
+
+    fn is_function(&self, id: Id) -> bool {
+        matches!(self.is(id), Is::Function | Is::Constructor)
+    }
+
+    fn fits(&self, takes: Takes, id: Id, first: Option<Id>) -> bool {
+        let node = self.tree.node(id);
+        let is = self.is(id);
+        if is == Is::Found {
+            return true;
+        }
+        let is_text =
+            |texts: &[&str]| self.tree.short(id).is_some_and(|text| texts.contains(&text.as_str()));
+        match takes {
+            Takes::Int => is_int(node),
+            Takes::Bool => matches!(node, Node::Bool(_)),
+            Takes::Number => is_int(node) || matches!(node, Node::Bool(_) | Node::Float(_)),
+            Takes::Text => matches!(node, Node::Text(..)),
+            Takes::OneOf(texts) => is_text(texts),
+            Takes::Name => is_usual(self.tree, id),
+            Takes::Bytes => {
+                matches!(node, Node::Bytes(_) | Node::ByteArray(_) | Node::Text(..))
+                    || is == Is::Bytes
+            }
+            Takes::Ints => {
+                is == Is::Ints
+                    || matches!(node, Node::Tuple(ids) | Node::List(ids)
+                        if ids.iter().all(|id| is_int(self.tree.node(*id))))
+            }
+            Takes::None => matches!(node, Node::None),
+            Takes::List => matches!(node, Node::List(_)),
+            Takes::Tuple => matches!(node, Node::Tuple(_)),
+            Takes::Dict => matches!(node, Node::Dict(_)) || is == Is::Mapping,
+            Takes::Is(wanted) => is == wanted,
+            Takes::Any => !self.is_function(id),
+            Takes::Values => self.are_values(id),
+            Takes::Rebuild => {
+                let call = self.uses.get(&id).and_then(|what| what.call);
+                is == Is::Function && call.is_some_and(|call| call.gives == Is::Array)
+            }
+            Takes::ItsArguments => {
+                let call = first.and_then(|first| self.uses.get(&first)).and_then(|it| it.call);
+                let is_direct =
+                    |form: &&&[Takes]| !form.iter().any(|it| matches!(it, Takes::Rebuild));
+                match (call, node) {
+                    (Some(call), Node::Tuple(items)) => {
+                        let mut forms = call.forms.iter().filter(is_direct);
+                        forms.any(|form| self.takes(form, items))
+                    }
+                    _ => false,
+                }
+            }
+            Takes::Data => match node {
+                Node::Dict(pairs) => match pairs.as_slice() {
+                    [(name, data)] => {
+                        let is_data = self.tree.short(*name).is_some_and(|name| name == "data");
+                        let is_none = matches!(self.tree.node(*data), Node::None);
+                        is_data && (is_none || matches!(self.is(*data), Is::Array | Is::Found))
+                    }
+                    _ => false,
+                },
+                _ => false,
+            },
+            Takes::Rest => false,
+        }
+    }
+
+    /// Returns whether an element type has objects, by its name and its states. One that contains itself has.
+    fn dtype(&self, id: Id, object: &Object) -> Is {
+        if let Some(known) = self.dtypes.borrow().get(&id) {
+            return known.unwrap_or(Is::Objects);
+        }
+        self.dtypes.borrow_mut().insert(id, None);
+        let name = match self.tree.node(object.arguments) {
+            Node::Tuple(arguments) => arguments.first(),
+            _ => None,
         };
-        let may_have = |state: &Id| match self {
-            Self::State => true,
-            Self::Attributes | Self::Reconstructor => are_attributes(tree, *state),
-            Self::Call | Self::Encode | Self::Eval => false,
+        let is_named = match name {
+            // A class of elements, or a class of element types that takes none.
+            Some(name) if matches!(self.tree.node(*name), Node::Global(..) | Node::Int(_)) => true,
+            Some(name) => self.tree.short(*name).is_some_and(|name| is_plain(&name)),
+            None => true,
         };
-        has_form && object.state.iter().all(may_have)
+        let parts = object.state.iter().flat_map(|state| self.parts_of(*state).unwrap_or_default());
+        let level = self.level.get();
+        self.level.set(level + 1);
+        let is_plain = is_named
+            && level < MAX_LEVELS
+            && parts.into_iter().all(|part| self.is(part) == Is::Plain);
+        self.level.set(level);
+        let found = if is_plain { Is::Plain } else { Is::Objects };
+        self.dtypes.borrow_mut().insert(id, Some(found));
+        found
+    }
+
+    /// Returns the element types in the state of another; `None` if it is no such state.
+    fn parts_of(&self, state: Id) -> Option<Vec<Id>> {
+        let Node::Tuple(parts) = self.tree.node(state) else { return None };
+        let [_, _, part, names, fields, sizes @ ..] = parts.as_slice() else { return None };
+        let are_ints = sizes.iter().take(3).all(|size| is_int(self.tree.node(*size)));
+        let is_more = sizes.get(3).is_none_or(|more| self.are_values(*more));
+        let are_names = matches!(self.tree.node(*names), Node::None | Node::Tuple(_));
+        if !(matches!(sizes.len(), 3 | 4) && are_ints && is_more && are_names) {
+            return None;
+        }
+        let mut inner = Vec::new();
+        match self.tree.node(*part) {
+            Node::None => {}
+            Node::Tuple(ids) => inner.push(*ids.first()?),
+            _ => return None,
+        }
+        match self.tree.node(*fields) {
+            Node::None => {}
+            Node::Dict(pairs) => {
+                for (_, field) in pairs {
+                    let Node::Tuple(ids) = self.tree.node(*field) else { return None };
+                    inner.push(*ids.first()?);
+                }
+            }
+            _ => return None,
+        }
+        Some(inner)
+    }
+
+    fn is_array(&self, state: Id) -> bool {
+        let Node::Tuple(parts) = self.tree.node(state) else { return false };
+        // Before NumPy 1.0, there was no version.
+        let ([shape, dtype, order, elements] | [_, shape, dtype, order, elements]) =
+            parts.as_slice()
+        else {
+            return false;
+        };
+        let fits = |takes, id: &Id| self.fits(takes, *id, None);
+        let are_elements = match self.is(*dtype) {
+            Is::Plain => fits(Takes::Bytes, elements),
+            Is::Objects => fits(Takes::List, elements),
+            other => other == Is::Found,
+        };
+        fits(Takes::Ints, shape) && fits(Takes::Number, order) && are_elements
+    }
+
+    fn is_masked(&self, state: Id) -> bool {
+        let Node::Tuple(parts) = self.tree.node(state) else { return false };
+        let [version, shape, dtype, order, elements, mask, fill] = parts.as_slice() else {
+            return false;
+        };
+        let fits = |takes, id: &Id| self.fits(takes, *id, None);
+        fits(Takes::Int, version)
+            && fits(Takes::Ints, shape)
+            && fits(Takes::Is(Is::Plain), dtype)
+            && fits(Takes::Number, order)
+            && fits(Takes::Bytes, elements)
+            && fits(Takes::Bytes, mask)
+            && !self.is_function(*fill)
+    }
+
+    /// Returns whether a state is a value without reserved names.
+    fn are_values(&self, state: Id) -> bool {
+        let is_fine = |id: &Id| match self.tree.node(*id) {
+            Node::Dict(pairs) => pairs.iter().all(|(key, _)| !is_reserved(self.tree, *key)),
+            _ => !self.is_function(*id),
+        };
+        match self.tree.node(state) {
+            Node::Tuple(parts) => parts.iter().all(is_fine),
+            _ => is_fine(&state),
+        }
+    }
+
+    /// Returns functions that are more than called, or are imported for nothing.
+    fn passed_on(&self, called: &HashSet<Id>) -> HashSet<Id> {
+        let is_function = |id: &Id| self.is_function(*id);
+        // Tuples that are the arguments of allowed calls, and nothing else: their functions have a place there.
+        let (mut arguments, mut values) = (HashSet::new(), HashSet::new());
+        values.insert(self.tree.root());
+        for (id, node) in self.tree.nodes() {
+            match node {
+                Node::List(ids) | Node::Tuple(ids) | Node::Set(ids) | Node::FrozenSet(ids) => {
+                    values.extend(ids.iter().copied());
+                }
+                Node::Dict(pairs) => values.extend(pairs.iter().flat_map(|(a, b)| [*a, *b])),
+                Node::Object(object) => {
+                    match self.kinds.get(&id) {
+                        Some(Is::Found) | None => _ = values.insert(object.arguments),
+                        Some(_) => _ = arguments.insert(object.arguments),
+                    }
+                    values.extend(object.named);
+                    values.extend(object.state.iter().chain(&object.items).copied());
+                    values.extend(object.pairs.iter().flat_map(|(a, b)| [*a, *b]));
+                }
+                Node::Persistent(inner) => _ = values.insert(*inner),
+                _ => {}
+            }
+        }
+        let (mut found, mut placed) = (HashSet::new(), HashSet::<Id>::new());
+        let mut uncalled = Vec::new();
+        for (id, node) in self.tree.nodes() {
+            let mut add = |ids: &[Id]| found.extend(ids.iter().copied().filter(is_function));
+            match node {
+                Node::Tuple(ids) if values.contains(&id) || !arguments.contains(&id) => add(ids),
+                Node::List(ids) | Node::Set(ids) | Node::FrozenSet(ids) => add(ids),
+                Node::Dict(pairs) => pairs.iter().for_each(|(a, b)| add(&[*a, *b])),
+                Node::Object(object) => {
+                    add(&[object.arguments]);
+                    add(&object.state);
+                    add(&object.items);
+                    object.pairs.iter().for_each(|(a, b)| add(&[*a, *b]));
+                }
+                Node::Persistent(inner) => add(&[*inner]),
+                Node::Tuple(ids) => placed.extend(ids),
+                Node::Global(..) if is_function(&id) && !called.contains(&id) => {
+                    uncalled.push(id);
+                }
+                _ => {}
+            }
+        }
+        found.extend(Some(self.tree.root()).filter(is_function));
+        // An argument may be called by the function that takes it.
+        found.extend(uncalled.into_iter().filter(|id| !placed.contains(id)));
+        found
     }
 }
 
-/// A module, names in it, and their allowed use.
-pub(crate) type Row = (&'static str, &'static [&'static str], Use);
+/// Returns whether the name of an element type is that of one simple type without objects: `f4`, `<M8[ns]`.
+fn is_plain(name: &str) -> bool {
+    let name = name.trim_start_matches(['<', '>', '=', '|']);
+    let (kind, rest) = name.split_at_checked(1).unwrap_or_default();
+    let is_size = rest.bytes().all(|byte| byte.is_ascii_digit());
+    let is_unit = rest.starts_with("8[") && rest.ends_with(']');
+    match kind {
+        "M" | "m" => is_size || is_unit,
+        _ => {
+            !kind.is_empty() && "?bBhHiIlLqQefdgFDGSUaVcnupN".contains(kind) && is_size
+                || SCALARS.contains(&name)
+        }
+    }
+}
 
-/// Returns the allowed use of a name in a module.
-pub(crate) fn find(rows: &[Row], module: &str, name: &str) -> Option<Use> {
-    let has = |(known, names, _): &&Row| *known == module && names.contains(&name);
-    rows.iter().find(has).map(|(.., what)| *what)
+fn is_int(node: &Node) -> bool {
+    matches!(node, Node::Int(_) | Node::BigInt(_) | Node::Digits(_))
 }
 
 /// Returns the allowed use of an import. Module and name must be string literals of the file.
@@ -122,115 +555,193 @@ fn use_of(tree: &Tree, id: Id) -> Option<Use> {
     let Node::Global(module, name) = tree.node(id) else { return None };
     let (module, name) = (tree.short(*module)?, tree.short(*name)?);
     let of_framework = || IMPORTS.iter().find_map(|imports| imports(&module, &name));
-    find(KNOWN, &module, &name).or_else(of_framework)
+    KNOWN.find(&module, &name).or_else(of_framework)
 }
 
-/// Returns the arguments of a call, if their number is `COUNT`.
-fn arguments<'a, const COUNT: usize>(tree: &'a Tree, object: &Object) -> Option<&'a [Id; COUNT]> {
-    match tree.node(object.arguments) {
-        Node::Tuple(items) if object.named.is_none() => items.as_slice().try_into().ok(),
-        _ => None,
-    }
-}
-
-fn encodes(tree: &Tree, object: &Object) -> bool {
-    const ENCODINGS: [&str; 3] = ["latin1", "latin-1", "utf-8"];
-    let Some([text, encoding]) = arguments(tree, object) else { return false };
-    matches!(tree.node(*text), Node::Text(..))
-        && tree.short(*encoding).is_some_and(|encoding| ENCODINGS.contains(&encoding.as_str()))
-}
-
-/// Returns whether the arguments of `eval` are the name of an array, and a dict of only that name to the array.
-fn is_data(tree: &Tree, object: &Object) -> bool {
-    let is_name = |id: Id| tree.short(id).is_some_and(|name| name == "data");
-    let Some([code, names]) = arguments(tree, object) else { return false };
-    let Node::Dict(names) = tree.node(*names) else { return false };
-    let [(name, data)] = names.as_slice() else { return false };
-    let is_array = match tree.node(*data) {
-        Node::Object(array) => use_of(tree, array.callable) == Some(Use::State),
-        // An uninitialized array.
-        Node::None => true,
-        _ => false,
-    };
-    is_name(*code) && is_name(*name) && is_array
-}
-
-fn reconstructs(tree: &Tree, object: &Object) -> bool {
-    let Some([class, base, state]) = arguments(tree, object) else { return false };
-    let is_object = tree.global(*base).is_some_and(|(module, name)| {
-        matches!(module.as_str(), "builtins" | "__builtin__") && name == "object"
-    });
-    let is_class = matches!(tree.node(*class), Node::Global(..));
-    is_class && is_object && matches!(tree.node(*state), Node::None)
-}
-
-/// Returns whether a state consists of attributes with ordinary names. An attribute `__setstate__` would be called with
-/// the next state.
+/// Returns whether a state consists of attributes with ordinary names.
 fn are_attributes(tree: &Tree, state: Id) -> bool {
     let are_usual = |id: &Id| match tree.node(*id) {
-        Node::Dict(pairs) => pairs.iter().all(|(key, _)| {
-            matches!(tree.node(*key), Node::Text(..))
-                && tree.word(*key).is_ok_and(|key| key.is_some_and(|key| !key.starts_with("__")))
-        }),
+        Node::Dict(pairs) => pairs.iter().all(|(key, _)| is_usual(tree, *key)),
         Node::None => true,
         _ => false,
     };
     match tree.node(state) {
-        // Attributes and slots; a longer tuple is rejected.
-        Node::Tuple(both) if both.len() == 2 => both.iter().all(are_usual),
-        Node::Tuple(_) => true,
+        // Attributes and slots.
+        Node::Tuple(both) => both.len() == 2 && both.iter().all(are_usual),
         _ => are_usual(&state),
     }
 }
 
-/// Imports of pickles of tensors in any framework, by module.
-const KNOWN: &[Row] = &[
-    ("numpy", &["dtype"], Use::State),
-    ("numpy", NUMPY, Use::Call),
-    ("numpy.core.multiarray", &["_reconstruct"], Use::State),
-    ("numpy._core.multiarray", &["_reconstruct"], Use::State),
-    ("numpy.core.multiarray", &["scalar"], Use::Call),
-    ("numpy._core.multiarray", &["scalar"], Use::Call),
-    ("numpy.core.numeric", &["_frombuffer"], Use::State),
-    ("numpy._core.numeric", &["_frombuffer"], Use::State),
-    ("numpy.ma.core", &["_mareconstruct"], Use::State),
-    ("numpy.ma.core", MASKED, Use::Call),
-    ("numpy.ma", MASKED, Use::Call),
-    ("numpy.dtypes", DTYPES, Use::Call),
-    ("_codecs", &["encode"], Use::Encode),
-    ("collections", &["OrderedDict"], Use::Attributes),
-    ("collections", &["Counter", "defaultdict", "deque"], Use::Call),
-    ("datetime", &["date", "datetime", "time", "timedelta", "timezone"], Use::Call),
-    ("decimal", &["Decimal"], Use::Call),
-    ("pathlib", PATHS, Use::Call),
-    ("pathlib._local", PATHS, Use::Call),
-    ("builtins", BUILTINS, Use::Call),
-    ("__builtin__", BUILTINS, Use::Call),
-    ("builtins", &["eval"], Use::Eval),
-    ("__builtin__", &["eval"], Use::Eval),
-    ("copy_reg", &["_reconstructor"], Use::Reconstructor),
-    ("copyreg", &["_reconstructor"], Use::Reconstructor),
-];
+/// Returns whether a value is an ordinary name.
+fn is_usual(tree: &Tree, key: Id) -> bool {
+    matches!(tree.node(key), Node::Text(..))
+        && tree.word(key).is_ok_and(|key| key.is_some_and(|key| !key.starts_with("__")))
+}
 
-#[rustfmt::skip]
-const BUILTINS: &[&str] = &[
-    "bool", "bytearray", "bytes", "complex", "dict", "float", "frozenset", "int", "list", "object",
-    "range", "set", "slice", "str", "tuple", "xrange", "long", "unicode",
+/// Returns whether a value is a reserved name, or a text that cannot be read.
+fn is_reserved(tree: &Tree, key: Id) -> bool {
+    matches!(tree.node(key), Node::Text(..)) && !is_usual(tree, key)
+}
+
+/// Rows for pickles of any framework.
+static KNOWN: LazyLock<Table> = LazyLock::new(|| Table::new(ROWS.iter().copied()));
+
+use Takes::{Any, Bytes, Dict, Int, Ints, List, Name, Number, OneOf, Rest, Text, Tuple};
+
+const CORE: &[&str] = &["numpy.core.multiarray", "numpy._core.multiarray"];
+const NUMERIC: &[&str] = &["numpy.core.numeric", "numpy._core.numeric"];
+const MASKED: &[&str] = &["numpy.ma.core", "numpy.ma"];
+const BUILTINS: &[&str] = &["builtins", "__builtin__"];
+const RANDOM: &[&str] = &["numpy.random._pickle"];
+
+const ROWS: &[Row] = &[
+    (
+        &["numpy"],
+        &["dtype"],
+        Use::class(
+            &[
+                &[Text],
+                &[Text, Number, Number],
+                &[Takes::Is(Is::Class)],
+                &[Takes::Is(Is::Class), Number, Number],
+            ],
+            Is::Plain,
+        )
+        .with(State::Dtype),
+    ),
+    (&["numpy"], &["ndarray"], Use::value(Is::Ndarray)),
+    (&["numpy"], SCALARS, Use::class(&[&[], &[Number], &[Bytes], &[Text, Text]], Is::Other)),
+    (&["numpy.dtypes"], DTYPES, Use::class(&[&[], &[Int]], Is::Plain)),
+    (
+        CORE,
+        &["_reconstruct"],
+        Use::function(&[&[Takes::Is(Is::Ndarray), Ints, Bytes]], Is::Array).with(State::Array),
+    ),
+    (CORE, &["scalar"], Use::function(&[&[Takes::Is(Is::Plain), Bytes]], Is::Other)),
+    (
+        NUMERIC,
+        &["_frombuffer"],
+        Use::function(&[&[Bytes, Takes::Is(Is::Plain), Ints, Text]], Is::Array),
+    ),
+    (
+        &["numpy.ma.core"],
+        &["_mareconstruct"],
+        Use::function(&[&[Takes::Is(Is::Masked), Takes::Is(Is::Ndarray), Ints, Bytes]], Is::Array)
+            .with(State::Masked),
+    ),
+    (MASKED, &["MaskedArray"], Use::value(Is::Masked)),
+    (MASKED, &["MaskedConstant"], Use::class(&[&[]], Is::Other)),
+    (MASKED, &["mvoid"], Use::value(Is::Masked)),
+    (
+        RANDOM,
+        &["__randomstate_ctor", "__generator_ctor"],
+        Use::function(
+            &[
+                &[Text],
+                &[Takes::Is(Is::Other)],
+                &[Text, Takes::Is(Is::Constructor)],
+                &[Takes::Is(Is::Other), Takes::Is(Is::Constructor)],
+            ],
+            Is::Other,
+        )
+        .with(State::Values),
+    ),
+    (
+        RANDOM,
+        &["__bit_generator_ctor"],
+        Use::function(&[&[Text], &[Takes::Is(Is::Generator)]], Is::Other)
+            .with(State::Values)
+            .own(Is::Constructor),
+    ),
+    (&["numpy.random._mt19937"], &["MT19937"], Use::value(Is::Generator)),
+    (&["numpy.random._pcg64"], &["PCG64", "PCG64DXSM"], Use::value(Is::Generator)),
+    (&["numpy.random._philox"], &["Philox"], Use::value(Is::Generator)),
+    (&["numpy.random._sfc64"], &["SFC64"], Use::value(Is::Generator)),
+    (
+        &["numpy.random.bit_generator"],
+        &["__pyx_unpickle_SeedSequence"],
+        Use::function(&[&[Takes::Is(Is::Class), Int, Takes::None]], Is::Other).with(State::Values),
+    ),
+    (&["numpy.random.bit_generator"], &["SeedSequence"], Use::value(Is::Class)),
+    (
+        &["_codecs"],
+        &["encode"],
+        Use::function(&[&[Text, OneOf(&["latin1", "latin-1", "utf-8"])]], Is::Bytes),
+    ),
+    (
+        &["collections"],
+        &["OrderedDict"],
+        Use::class(&[&[], &[List], &[Tuple], &[Dict]], Is::Mapping)
+            .with(State::Attributes)
+            .with_pairs(),
+    ),
+    (&["collections"], &["Counter"], Use::class(&[&[], &[Dict]], Is::Mapping).with_pairs()),
+    (
+        &["collections"],
+        &["defaultdict"],
+        Use::class(
+            &[&[], &[Takes::Is(Is::Class)], &[Takes::None], &[Takes::Is(Is::Class), Dict]],
+            Is::Mapping,
+        )
+        .with_pairs(),
+    ),
+    (
+        &["collections"],
+        &["deque"],
+        Use::class(&[&[], &[List], &[Tuple], &[List, Any], &[Tuple, Any]], Is::Other).with_items(),
+    ),
+    (
+        &["datetime"],
+        &["date", "datetime", "time", "timedelta", "timezone"],
+        Use::class(&[&[Rest]], Is::Other),
+    ),
+    (&["decimal"], &["Decimal"], Use::class(&[&[Text]], Is::Other)),
+    (&["pathlib", "pathlib._local"], PATHS, Use::class(&[&[Rest]], Is::Other)),
+    (BUILTINS, &["object"], Use::class(&[&[]], Is::Other).own(Is::Object)),
+    (BUILTINS, &["bytes"], Use::class(&[&[], &[Bytes], &[List], &[Text, Text]], Is::Bytes)),
+    (
+        BUILTINS,
+        &["bytearray"],
+        Use::class(&[&[], &[Bytes], &[List], &[Takes::Is(Is::Bytes)], &[Text, Text]], Is::Bytes),
+    ),
+    (
+        BUILTINS,
+        &["bool", "complex", "float", "int", "long"],
+        Use::class(&[&[], &[Number], &[Number, Number], &[Text]], Is::Other),
+    ),
+    (
+        BUILTINS,
+        &["range", "xrange", "slice"],
+        Use::class(&[&[Any], &[Any, Any], &[Any, Any, Any]], Is::Other),
+    ),
+    (BUILTINS, &["str", "unicode"], Use::class(&[&[], &[Text], &[Bytes, Text]], Is::Other)),
+    (BUILTINS, &["dict"], Use::class(&[&[], &[List], &[Dict]], Is::Mapping).with_pairs()),
+    (
+        BUILTINS,
+        &["frozenset", "list", "set", "tuple"],
+        Use::class(&[&[], &[List], &[Tuple]], Is::Other).with_items(),
+    ),
+    (BUILTINS, &["eval"], Use::function(&[&[OneOf(&["data"]), Takes::Data]], Is::Array)),
+    (
+        &["copyreg", "copy_reg"],
+        &["_reconstructor"],
+        Use::function(&[&[Takes::Is(Is::Class), Takes::Is(Is::Object), Takes::None]], Is::Other)
+            .with(State::Attributes),
+    ),
+    (BUILTINS, &["getattr"], Use::function(&[&[Takes::Is(Is::Functions), Name]], Is::Other)),
 ];
 
 /// Classes of paths, which are created but not followed.
 const PATHS: &[&str] =
     &["Path", "PosixPath", "PurePath", "PurePosixPath", "PureWindowsPath", "WindowsPath"];
 
-/// Arrays and scalars.
+/// Classes of scalars.
 #[rustfmt::skip]
-const NUMPY: &[&str] = &[
-    "ndarray", "bool_", "bool", "bytes_", "complex128", "complex64", "datetime64", "float16", "float32",
+const SCALARS: &[&str] = &[
+    "bool_", "bool", "bytes_", "complex128", "complex64", "datetime64", "float16", "float32",
     "float64", "int16", "int32", "int64", "int8", "str_", "timedelta64", "uint16", "uint32", "uint64",
     "uint8", "void",
 ];
-
-const MASKED: &[&str] = &["MaskedArray", "MaskedConstant", "mvoid"];
 
 #[rustfmt::skip]
 const DTYPES: &[&str] = &[

@@ -36,7 +36,7 @@ pub use read::read_blob;
 use lodstone_schema::mxnet::{Pickled, pickled, type_flag};
 use lodstone_store::Cursor;
 
-use crate::encoding::pickle::known::Use;
+use crate::encoding::pickle::known::{Is, State, Takes, Use};
 use crate::encoding::pickle::{self, BUILTINS, Builds, MULTIARRAY, Rule, rule};
 use crate::mxnet::params;
 use crate::{Format, Holds, Mapper, byte_map};
@@ -94,7 +94,11 @@ pub(crate) static BYTE_MAP: Mapper = Mapper {
 
 /// Returns the allowed use of an import; `None` if pickles of tensors do not need it.
 pub(crate) fn imports(module: &str, name: &str) -> Option<Use> {
-    pickled(module, name).map(|_| Use::Attributes)
+    const ARRAY: Use = Use::class(&[&[], &[Takes::None]], Is::Array).with(State::Attributes);
+    pickled(module, name).map(|what| match what {
+        Pickled::Array => ARRAY,
+        Pickled::Object => Use::RECORD,
+    })
 }
 
 /// The module of functions that create instances in protocols 0 and 1, in Python 3 and 2.

@@ -96,7 +96,7 @@ const EVAL: &str = "`eval('data', {'data': array})`, as PaddlePaddle writes a te
 
 /// Returns the allowed use of an import; `None` if pickles of tensors do not need it.
 pub(crate) fn imports(module: &str, name: &str) -> Option<Use> {
-    (builds(module, name)? == Builds::Record).then_some(Use::Attributes)
+    (builds(module, name)? == Builds::Record).then_some(Use::RECORD)
 }
 
 /// Returns what an import represents.
