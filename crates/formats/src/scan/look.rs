@@ -187,6 +187,10 @@ impl Look<'_> {
         loads: Loads,
         is_understood: bool,
     ) -> Result<()> {
+        if let Some((offset, how)) = loads.torn {
+            let why = format!("{how} (byte {offset}), so other readers may find other opcodes");
+            self.unread(place, why);
+        }
         if loads.complete || loads.cut {
             self.add(place, loads.findings);
             return Ok(());

@@ -217,6 +217,29 @@ CONTAINERS = {
 HELD = {"p0": CALL, "p4": CALL4, "unsound": b"I1\n(N}tb0" + CALL}
 
 
+def frame(size):
+    return b"\x95" + struct.pack("<Q", size)
+
+
+def opcodes(count):
+    return b"N0" * (count // 2)
+
+
+# Pickles that readers of CPython read differently: some of them take the call for the contents of a string.
+TEXT = b"B" + struct.pack("<I", 32) + CALL4[2:].ljust(32, b"N")
+FRAMES = {
+    "crossed": b"\x80\x05" + frame(2) + TEXT + b".",
+    "crossed-by-a-line": b"\x80\x05" + frame(3) + b"Vtext\n.",
+    "crossed-by-its-size": b"\x80\x05" + frame(len(opcodes(8)) + 4) + opcodes(8) + frame(1) + b"N.",
+    "nested": b"\x80\x05" + frame(40) + opcodes(8) + frame(4) + b"N0N0" + opcodes(18) + b"N.",
+    "between": b"\x80\x05" + frame(8) + opcodes(8) + opcodes(8) + frame(8) + opcodes(6) + b"N.",
+    "before": b"\x80\x05" + opcodes(8) + frame(8) + opcodes(6) + b"N.",
+    "behind": b"\x80\x05" + frame(8) + opcodes(8) + opcodes(8) + b"N.",
+    "ended-early": b"\x80\x05" + frame(40) + b"N." + CALL4[:38].ljust(38, b"N"),
+    "far-behind": b"\x80\x05NV" + b"a" * (8192 * 16 - 17) + b"\n0(" + frame(2) + b"B\x07\x01\0\0\0\0"
+    + CALL[:-1].ljust(261, b"N") + b"1.",
+}
+
 ARRAY = b"cnumpy.core.multiarray\n_reconstruct\n(cnumpy\nndarray\n(I0\ntS'b'\ntR"
 OBJECTS = b"cnumpy\ndtype\n(S'O8'\nI0\nI1\ntR(I3\nS'|'\nNNNI-1\nI-1\nI63\ntb"
 BYTES = b"cnumpy\ndtype\n(S'u1'\nI0\nI1\ntR(I3\nS'|'\nNNNI-1\nI-1\nI0\ntb"
@@ -423,6 +446,8 @@ def honest():
     for name, value in values().items():
         for protocol in (0, 1, 2, 3, 4, 5):
             files["%s-%d.pkl" % (name, protocol)] = pickle.dumps(value, protocol)
+    large = [b"bytes" * 13200, "text" * 17000, list(range(9000)), bytearray(70000), None]
+    files["large.pkl"] = pickle.dumps(large, 5)
     storage = ("storage", float, "0", "cpu", 2)
     files["torch.pt"] = torch(persistent([storage]), ("archive/data/0", struct.pack("<2f", 1, 2)))
     files["torch-old.pt"] = b"".join(
@@ -441,6 +466,7 @@ def honest():
 def main():
     attacks = {name + ".pkl": data for name, data in PICKLES.items()}
     attacks.update((name, data) for name, data in PICKLES.items())
+    attacks.update(("frame-" + name + ".pkl", data) for name, data in FRAMES.items())
     attacks.update(("form-" + name + ".pkl", data) for name, data in FORMS.items())
     for name, data in [*PICKLES.items(), *FORMS.items()]:
         assert asked(data), name

@@ -12,6 +12,12 @@ use super::text::Encoding;
 use super::tree::{How, Id, Node, Object, Tree};
 use crate::{Error, Result};
 
+/// The size of data that picklers put outside of frames.
+const LARGE: u64 = 64 << 10;
+
+/// The size of opcodes from which picklers put them into a frame.
+const MIN_FRAME: u64 = 4;
+
 /// Maximum size of an integer in bytes. Those of model files have eight.
 const MAX_INTEGER: u64 = 1024;
 
@@ -50,6 +56,8 @@ pub(crate) struct Found {
     pub(super) sound: bool,
     /// Whether the pickle exceeds the limit of values or opcodes: the rest was not inspected.
     pub(super) cut: bool,
+    /// The first place where the readers of CPython disagree about frames, which no pickler writes.
+    pub(super) torn: Option<(u64, &'static str)>,
 }
 
 /// Reads as much as possible of a pickle that may be damaged, beyond the point where CPython stops. At most `steps`
@@ -73,7 +81,8 @@ fn read_as(mode: Mode, blob: &Blob, start: u64, limits: &Limits, steps: &mut Ste
     let mut machine = Machine::new(blob, start, limits, mode, steps);
     let root = machine.run().ok();
     let (whole, sound, cut) = (root.is_some(), !machine.excused, machine.full);
-    Found { tree: machine.into_tree(root.unwrap_or(Id(0))), whole, sound, cut }
+    let torn = machine.torn;
+    Found { tree: machine.into_tree(root.unwrap_or(Id(0))), whole, sound, cut, torn }
 }
 
 /// The remaining number of opcodes, and a way to cancel.
@@ -131,6 +140,11 @@ struct Machine<'a> {
     memo: Memo,
     /// The end of the current frame.
     frame: Option<u64>,
+    /// Whether there was a frame.
+    framed: bool,
+    /// The bytes of opcodes outside of frames since the last one.
+    loose: u64,
+    torn: Option<(u64, &'static str)>,
     /// The name of the current opcode, and its offset.
     opcode: &'static str,
     at: u64,
@@ -186,7 +200,7 @@ impl<'a> Machine<'a> {
         let cursor = Cursor::at(blob, start);
         let (nodes, places, stack, marks) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
         let (memo, frame, opcode, at) = (Memo::default(), None, "", start);
-        let (excused, full) = (false, false);
+        let (excused, full, framed, loose, torn) = (false, false, false, 0, None);
         Self {
             blob,
             cursor,
@@ -201,6 +215,9 @@ impl<'a> Machine<'a> {
             marks,
             memo,
             frame,
+            framed,
+            loose,
+            torn,
             opcode,
             at,
         }
@@ -237,11 +254,53 @@ impl<'a> Machine<'a> {
                 self.steps.left.saturating_sub(argument.searched() / LINE_BYTES_PER_STEP);
             self.opcode = opcode.name;
             self.check_frame()?;
+            self.follow_frame(opcode, argument);
             if opcode.code == b'.' {
                 return self.pop();
             }
             self.step(opcode, argument)?;
         }
+    }
+
+    /// Notices in a scan what picklers do not write: they put all opcodes into frames, except for a few bytes, and for large data
+    /// with its size.
+    fn follow_frame(&mut self, opcode: Opcode, argument: Argument) {
+        if self.is_strict() {
+            return;
+        }
+        let end = self.cursor.position();
+        if let Some(frame) = self.frame {
+            match self.at < frame {
+                true if end <= frame => {
+                    if opcode.is_frame() {
+                        self.tear("a frame begins inside another one");
+                    } else if opcode.is_stop() && end < frame {
+                        self.tear("a pickle ends inside a frame");
+                    }
+                    return;
+                }
+                true => self.tear("a frame ends inside an opcode"),
+                false => {}
+            }
+            self.frame = None;
+        }
+        match argument {
+            _ if opcode.is_frame() || opcode.is_stop() => {}
+            Argument::Data(span) if span.len >= LARGE => {}
+            _ if opcode.code == 0x80 => return,
+            _ => {
+                self.loose += end - self.at;
+                return;
+            }
+        }
+        if self.loose >= MIN_FRAME && (self.framed || opcode.is_frame()) {
+            self.tear("opcodes are outside of frames");
+        }
+        self.loose = 0;
+    }
+
+    fn tear(&mut self, how: &'static str) {
+        self.torn = self.torn.or(Some((self.at, how)));
     }
 
     fn take_step(&mut self) -> Result<()> {
@@ -444,6 +503,8 @@ impl<'a> Machine<'a> {
 
     fn enter(&mut self, frame: Span) -> Result<()> {
         if !self.is_strict() {
+            self.framed = true;
+            self.frame = Some(frame.start.saturating_add(frame.len));
             return Ok(());
         }
         if let Some(end) = self.frame {

@@ -87,7 +87,7 @@ fn scan_for(
         if start >= blob.len() || findings.len() >= MAX_FINDINGS || work > max {
             break;
         }
-        let Found { tree, whole, sound, cut } = read_leniently(blob, start, limits, steps);
+        let Found { tree, whole, sound, cut, .. } = read_leniently(blob, start, limits, steps);
         work = work.saturating_add(tree.end.saturating_sub(start));
         // A file that begins with a protocol opcode is a pickle, however it ends. Elsewhere, random bytes that happen
         // to be opcodes have no readable names; at the beginning of the file, printable names suffice.
@@ -164,6 +164,8 @@ pub(crate) struct Loads {
     pub(crate) needs_loader: bool,
     /// Whether the inspection was incomplete.
     pub(crate) cut: bool,
+    /// The first place where readers disagree about frames.
+    pub(crate) torn: Option<(u64, &'static str)>,
     /// The end of the last complete pickle.
     pub(crate) end: u64,
     /// The first complete pickles, as selected by the caller.
@@ -198,7 +200,9 @@ pub(crate) fn loads(
     let mut loads = Loads::default();
     let mut count = 0_usize;
     while loads.end < blob.len() {
-        let Found { tree, whole, sound, cut } = read_as_cpython(blob, loads.end, limits, steps);
+        let Found { tree, whole, sound, cut, torn } =
+            read_as_cpython(blob, loads.end, limits, steps);
+        loads.torn = loads.torn.or(torn);
         list(&tree, Names::Any, Filter::Suspects, &mut loads.findings);
         loads.notice(&tree, whole && sound);
         loads.cut |= cut || loads.findings.len() >= MAX_FINDINGS;
