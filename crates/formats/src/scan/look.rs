@@ -197,14 +197,24 @@ impl Look<'_> {
         }
         let is_protocol = matches!(head, [0x80, 2..=5, ..]);
         let mut findings = loads.findings;
+        let is_harmless =
+            |finding: &Finding| finding.how == "import" && !pickle::may_exist(&finding.module);
+        // Words of a text that are no modules: `cat` in a first line, `id` in another, `dog` below.
+        if is_understood
+            && loads.broken.as_ref().is_none_or(|broken| !broken.is_likely)
+            && findings.iter().all(is_harmless)
+            && text::is_text(place.blob)?
+        {
+            return Ok(());
+        }
         let is_pickle = is_protocol || has_pickle_ending(place.name) || loads.imports;
         if !is_understood && is_pickle {
             findings.extend(pickle::scan_within(place.blob, self.limits, &mut self.left.steps)?);
         }
-        if let Some(Import { offset, name, is_identifier }) = loads.broken {
+        if let Some(Import { offset, name, is_likely }) = loads.broken {
             let name = name.escape_debug();
             let why = format!("loaded as a pickle, it imports `{name}` (byte {offset}) and fails");
-            match is_identifier || is_protocol {
+            match is_likely || is_protocol {
                 true => self.unread(place, why),
                 false => self.found.improbable.push((place.part(), why)),
             }

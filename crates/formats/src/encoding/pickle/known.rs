@@ -550,6 +550,11 @@ fn is_int(node: &Node) -> bool {
     matches!(node, Node::Int(_) | Node::BigInt(_) | Node::Digits(_))
 }
 
+/// Returns whether an import is one of honest pickles.
+pub(super) fn is_known(tree: &Tree, id: Id) -> bool {
+    use_of(tree, id).is_some()
+}
+
 /// Returns the allowed use of an import. Module and name must be string literals of the file.
 fn use_of(tree: &Tree, id: Id) -> Option<Use> {
     let Node::Global(module, name) = tree.node(id) else { return None };

@@ -3,8 +3,9 @@
 use lodstone_model::Limits;
 use lodstone_store::Blob;
 
-use super::known::Suspects;
+use super::known::{Suspects, is_known};
 use super::machine::{Found, Steps, read_as_cpython, read_leniently};
+use super::modules::may_exist;
 use super::tree::{How, Id, Node, Object, Tree};
 use crate::Result;
 
@@ -156,7 +157,7 @@ pub(crate) struct Loads {
     pub(crate) findings: Vec<Finding>,
     /// Whether the file consists of consecutive pickles.
     pub(crate) complete: bool,
-    /// The first import of the pickle that breaks off.
+    /// The first import of the pickle that breaks off, if tensors do not need it.
     pub(crate) broken: Option<Import>,
     /// Whether anything is imported.
     pub(crate) imports: bool,
@@ -177,15 +178,15 @@ pub(crate) struct Import {
     pub(crate) offset: u64,
     /// Module and name.
     pub(crate) name: String,
-    /// Whether the module is a Python identifier.
-    pub(crate) is_identifier: bool,
+    /// Whether Python may have such a module.
+    pub(crate) is_likely: bool,
 }
 
 impl Import {
     fn of(tree: &Tree, id: Id) -> Self {
         let (module, name) = tree.global(id).unwrap_or_default();
-        let is_identifier = module.chars().all(|c| c.is_alphanumeric() || "._".contains(c));
-        Self { offset: tree.place(id), name: format!("{module}.{name}"), is_identifier }
+        let is_likely = may_exist(&module);
+        Self { offset: tree.place(id), name: format!("{module}.{name}"), is_likely }
     }
 }
 
@@ -232,7 +233,7 @@ impl Loads {
             match node {
                 Node::Global(..) => {
                     self.imports = true;
-                    if self.broken.is_none() && !is_whole {
+                    if self.broken.is_none() && !is_whole && !is_known(tree, id) {
                         self.broken = Some(Import::of(tree, id));
                     }
                 }
