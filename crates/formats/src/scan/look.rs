@@ -1,6 +1,6 @@
 //! The inspection of a file and everything in it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use lodstone_model::Limits;
 use lodstone_store::{Blob, Error as StoreError, check_relative};
@@ -319,10 +319,9 @@ impl Look<'_> {
                 self.code(place, outside, &inner.name, &inner.whole());
             }
         }
+        let members = archive.members.iter().map(|member| &*member.name).collect();
         for outside in OUTSIDE {
-            if archive.members.iter().any(|member| member.name.contains(outside.code)) {
-                self.leave_out_own(outside, before);
-            }
+            self.leave_out_own(&(outside.own_modules)(&members), before);
         }
         Ok(true)
     }
@@ -378,12 +377,13 @@ impl Look<'_> {
         }
     }
 
-    /// Removes findings from index `before` on whose imports are modules of a program in the archive instead of Python.
-    fn leave_out_own(&mut self, outside: &Outside, before: usize) {
+    /// Removes findings from index `before` on whose imports are classes in modules of a program in the archive.
+    fn leave_out_own(&mut self, own: &BTreeSet<String>, before: usize) {
         let mut number = 0;
         self.found.findings.retain(|(_, finding)| {
             number += 1;
-            number <= before || !(outside.is_own_module)(&finding.module)
+            let is_own = own.contains(&finding.module) && !finding.name.contains('.');
+            number <= before || !is_own
         });
     }
 

@@ -21,7 +21,7 @@ mod compressed;
 mod look;
 mod text;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use lodstone_model::Limits;
 use lodstone_store::{Blob, Location, Progress};
@@ -87,10 +87,8 @@ pub(crate) struct Outside {
     pub(crate) keeps: fn(usize, &Tree) -> bool,
     /// Returns whether a file consists exactly of pickles and their data.
     pub(crate) is_file: fn(&Blob, &Loads) -> bool,
-    /// A substring of member names that marks the archive as a program.
-    pub(crate) code: &'static str,
-    /// Returns whether a module belongs to such a program instead of Python.
-    pub(crate) is_own_module: fn(&str) -> bool,
+    /// Returns the modules that belong to the programs in an archive instead of Python, by the names of all members.
+    pub(crate) own_modules: fn(&BTreeSet<&str>) -> BTreeSet<String>,
     /// Returns whether a member of an archive is a file of such a program.
     pub(crate) is_code: fn(&str) -> bool,
     /// Returns the effects of such a file, or the reason why it is not understood.

@@ -7,6 +7,7 @@
 //! | `torch.NAME(..)`, `VALUE.NAME(..)` | `aten::NAME` |
 //! | `ops.NAMESPACE.NAME(..)` | `NAMESPACE::NAME` |
 //!
+//! An operator counts where it is mentioned, since a name may call it later; `getattr` counts by its string.
 //! A method of a class may have the name of an operator, so that a class with a method `save` is reported, too.
 //!
 //! Source of truth: `import_source.cpp` and `sugared_value.cpp` of PyTorch 2.15.
@@ -90,16 +91,19 @@ impl<'a> Walk<'a> {
             | Kind::Int(_)
             | Kind::Float(_)
             | Kind::Complex(..)
-            | Kind::String(_)
-            | Kind::Name(_) => {}
-            Kind::Attribute(object, _) => self.expressions.push(object),
+            | Kind::String(_) => {}
+            Kind::Name(name) => self.passed_on(name, expression.line),
+            Kind::Attribute(object, _) => match expression.path() {
+                Some(path) if is_operator(&path) => self.mention(&path, expression.line),
+                _ => self.expressions.push(object),
+            },
             Kind::Index(object, index) => self.expressions.extend([&**object, &**index]),
             Kind::Slice(object, from, to) => {
                 self.expressions.push(object);
                 self.expressions.extend(from.iter().chain(to).map(AsRef::as_ref));
             }
             Kind::Call { callee, arguments, named } => {
-                self.call(callee);
+                self.call(callee, arguments);
                 self.expressions.push(callee);
                 self.expressions.extend(arguments);
                 self.expressions.extend(named.iter().map(|(_, value)| value));
@@ -111,21 +115,59 @@ impl<'a> Walk<'a> {
         }
     }
 
-    fn call(&mut self, callee: &Expression) {
-        let Kind::Attribute(_, method) = &callee.kind else { return };
-        let path = callee.path().unwrap_or_default();
-        let mut parts = path.strip_prefix("ops.").unwrap_or_default().split('.');
-        let (name, is_known) = match (parts.next(), parts.next(), parts.next()) {
-            (Some(namespace), Some(operator), None) => {
-                let name = format!("{namespace}::{operator}");
-                let is_known = WITHOUT_SCHEMA.contains(&namespace) || !overloads(&name).is_empty();
-                (name, is_known)
+    /// A method may be an operator; `getattr` names one by a string.
+    fn call(&mut self, callee: &Expression, arguments: &[Expression]) {
+        match (&callee.kind, arguments) {
+            (Kind::Attribute(_, method), _) => {
+                self.operator(&format!("aten::{method}"), callee.line)
             }
-            _ => (format!("aten::{method}"), true),
-        };
-        let risk = (CONVENTIONS.risk)(&name).or((!is_known).then_some(Risk::Runs));
-        if let Some(risk) = risk {
-            self.found.insert((callee.line, name, risk.describe()));
+            (Kind::Name(name), [_, Expression { kind: Kind::String(method), .. }, ..])
+                if name == GETATTR =>
+            {
+                self.operator(&format!("aten::{method}"), callee.line);
+            }
+            (Kind::Name(name), _) if name == GETATTR => self.runs(GETATTR, callee.line),
+            _ => {}
         }
     }
+
+    /// An operator by its path, which may be called elsewhere by another name.
+    fn mention(&mut self, path: &str, line: u32) {
+        let parts: Vec<&str> = path.split('.').collect();
+        match parts.as_slice() {
+            ["torch", .., name] => self.operator(&format!("aten::{name}"), line),
+            ["ops", namespace, name] => {
+                let name = format!("{namespace}::{name}");
+                match WITHOUT_SCHEMA.contains(namespace) || !overloads(&name).is_empty() {
+                    true => self.operator(&name, line),
+                    false => self.runs(&name, line),
+                }
+            }
+            _ => self.runs(path, line),
+        }
+    }
+
+    /// The operators themselves, as a value, hide which of them is called.
+    fn passed_on(&mut self, name: &str, line: u32) {
+        if matches!(name, "ops" | "torch") {
+            self.runs(name, line);
+        }
+    }
+
+    fn operator(&mut self, name: &str, line: u32) {
+        if let Some(risk) = (CONVENTIONS.risk)(name) {
+            self.found.insert((line, name.to_owned(), risk.describe()));
+        }
+    }
+
+    fn runs(&mut self, name: &str, line: u32) {
+        self.found.insert((line, name.to_owned(), Risk::Runs.describe()));
+    }
+}
+
+const GETATTR: &str = "getattr";
+
+/// Returns whether a path is that of an operator, or of several.
+fn is_operator(path: &str) -> bool {
+    path.starts_with("torch.") || path.starts_with("ops.")
 }

@@ -1,6 +1,6 @@
 //! The numeric data of PyTorch models, which is outside of the pickle that refers to it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use lodstone_store::{Blob, Cursor};
 
@@ -15,10 +15,7 @@ pub(crate) static OUTSIDE: Outside = Outside {
     members,
     keeps,
     is_file,
-    code: CODE,
-    is_own_module: |module| {
-        module.split('.').next() == Some("__torch__") || module == "torch.jit._pickle"
-    },
+    own_modules,
     is_code: |member| member.contains(CODE) && member.ends_with(".py"),
     effects,
     joined: &["distcp"],
@@ -43,6 +40,19 @@ const PICKLES: &[(&str, &str)] = &[
     ("constants.pkl", "constants/"),
     ("traced_inputs.pkl", "traced_inputs/"),
 ];
+
+/// Returns the modules of TorchScript: those with a file in an archive that is a program.
+fn own_modules(members: &BTreeSet<&str>) -> BTreeSet<String> {
+    let module = |member: &&str| {
+        let (folder, file) = member.split_once(CODE)?;
+        let is_program = ["version", "constants.pkl", "data.pkl"]
+            .iter()
+            .all(|name| members.contains(format!("{folder}/{name}").as_str()));
+        let module = file.strip_suffix(".py")?.replace('/', ".");
+        (is_program && module.split('.').next() == Some("__torch__")).then_some(module)
+    };
+    members.iter().filter_map(module).collect()
+}
 
 /// The number of pickles at the beginning of a file from before 1.6.
 const FIRST_PICKLES: usize = 5;
