@@ -84,6 +84,9 @@ pub(crate) fn members(blob: &Blob, limits: &Limits) -> Result<Members> {
         if matches!(header.kind, b'1' | b'2') {
             found.names.push(text(bytes.get(157..257).unwrap_or_default()));
         }
+        if matches!(header.kind, b'3' | b'4' | b'6') {
+            found.odd = Some(format!("`{name}` is a device or a pipe"));
+        }
         found.names.extend(other_names(header.kind, &data)?);
         if has_bytes {
             found.members.push((name, data));

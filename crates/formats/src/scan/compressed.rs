@@ -4,6 +4,7 @@ use std::io::Read;
 
 use bytes::Bytes;
 use flate2::bufread::{GzDecoder, ZlibDecoder};
+use lodstone_store::Blob;
 
 /// A compression method.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,6 +39,23 @@ pub(super) fn method(head: &[u8]) -> Option<Method> {
     }
     let start = STARTS.iter().find(|(start, _)| head.starts_with(start));
     start.map(|(_, how)| Method::Other(how))
+}
+
+/// Returns whether the beginning of data that may be compressed can be decompressed. Longer signatures do not occur by chance.
+pub(super) fn is_sound(method: Method, blob: &Blob) -> bool {
+    const SOME: u64 = 1 << 20;
+    if let Method::Other(_) = method {
+        return true;
+    }
+    let Ok(head) = blob.slice(0, blob.len().min(SOME)).and_then(|head| head.read()) else {
+        return false;
+    };
+    let mut bytes = Vec::new();
+    let damage = match method {
+        Method::Gzip => some(&mut GzDecoder::new(head.as_ref()), SOME, &mut bytes),
+        _ => some(&mut ZlibDecoder::new(head.as_ref()), SOME, &mut bytes),
+    };
+    damage.is_none() || bytes.len() as u64 >= SOME
 }
 
 /// Decompressed bytes.

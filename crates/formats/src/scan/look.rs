@@ -52,7 +52,9 @@ pub(super) struct Entry<'a> {
 
 impl Entry<'_> {
     fn part(&self) -> Part {
-        let bytes = self.blob.file_range().map(|_| self.blob.clone());
+        // A model may have such a file beside it, but no such tensors.
+        let bytes =
+            self.blob.file_range().filter(|_| !is_other(self.blob)).map(|_| self.blob.clone());
         Part { member: self.member.map(str::to_owned), bytes }
     }
 }
@@ -102,14 +104,17 @@ impl Look<'_> {
 
     fn kind(&self, place: &Entry<'_>, head: &[u8]) -> Kind {
         let size = place.numbers.and_then(|numbers| numbers.get(place.name));
-        let is_zip = head.starts_with(b"PK\x03\x04") || head.starts_with(b"PK\x05\x06");
+        let is_numbers = size == Some(&place.blob.len());
         match compressed::method(head) {
-            _ if size == Some(&place.blob.len()) => Kind::Numbers,
-            _ if is_zip => Kind::Zip,
+            _ if is_zip(head) => Kind::Zip,
             _ if tar::is_tar(head) => Kind::Tar,
             _ if numpy::is_npy(head) => Kind::Array,
-            Some(method) => Kind::Compressed(method),
-            None => Kind::Other,
+            // The first bytes of numbers are those of compressed data by chance.
+            Some(method) if !is_numbers || compressed::is_sound(method, place.blob) => {
+                Kind::Compressed(method)
+            }
+            _ if is_numbers => Kind::Numbers,
+            _ => Kind::Other,
         }
     }
 
@@ -187,7 +192,8 @@ impl Look<'_> {
         loads: Loads,
         is_understood: bool,
     ) -> Result<()> {
-        if let Some((offset, how)) = loads.torn {
+        // The first letter of an archive asks for an object of the loader, which loaders of archives do not have.
+        if let Some((offset, how)) = loads.torn.filter(|_| !is_zip(head)) {
             let why = format!("{how} (byte {offset}), so other readers may find other opcodes");
             self.unread(place, why);
         }
@@ -236,6 +242,9 @@ impl Look<'_> {
 
     /// Inspects an archive that follows other bytes: programs that open archives find it there.
     fn behind(&mut self, place: &Entry<'_>) -> Result<()> {
+        if let Some(start) = hdf5(place.blob)?.filter(|start| *start > 0) {
+            self.unread(place, format!("an HDF5 file begins at byte {start}"));
+        }
         let Some(start) = zip::behind(place.blob)? else { return Ok(()) };
         self.found.ambiguous = Some(format!("it is an archive after {start} other bytes"));
         // Its members are one level deeper.
@@ -558,6 +567,46 @@ fn outside(member: &str) -> Option<(&'static Outside, &str)> {
         let folder = folders.find(|rest| rest.is_empty() || rest.ends_with('/'))?;
         Some((it, folder))
     })
+}
+
+/// Returns the start of an HDF5 file, which is at 0 or at 512 times a power of two.
+fn hdf5(blob: &Blob) -> Result<Option<u64>> {
+    let powers = std::iter::successors(Some(512_u64), |start| start.checked_mul(2));
+    for start in std::iter::once(0).chain(powers).take_while(|start| start + 8 <= blob.len()) {
+        let mut signature = [0; 8];
+        blob.read_at(start, &mut signature)?;
+        if signature == *b"\x89HDF\r\n\x1a\n" {
+            return Ok(Some(start));
+        }
+    }
+    Ok(None)
+}
+
+/// Returns whether bytes are a file of another kind: a program, an archive, an array, compressed data.
+fn is_other(blob: &Blob) -> bool {
+    const STARTS: [&[u8]; 7] = [
+        b"\x7fELF",
+        b"\xfe\xed\xfa\xce",
+        b"\xfe\xed\xfa\xcf",
+        b"\xce\xfa\xed\xfe",
+        b"\xcf\xfa\xed\xfe",
+        b"\xca\xfe\xba\xbe",
+        b"\x93NUMPY",
+    ];
+    let Ok(head) = blob.head(tar::BLOCK as u64) else { return false };
+    let is_windows = head.starts_with(b"MZ") && head.windows(4).any(|bytes| bytes == b"PE\0\0");
+    let is_compressed =
+        compressed::method(&head).is_some_and(|method| compressed::is_sound(method, blob));
+    STARTS.iter().any(|start| head.starts_with(start))
+        || is_windows
+        || is_compressed
+        || is_zip(&head)
+        || tar::is_tar(&head)
+        || hdf5(blob).is_ok_and(|start| start.is_some())
+}
+
+fn is_zip(head: &[u8]) -> bool {
+    head.starts_with(b"PK\x03\x04") || head.starts_with(b"PK\x05\x06")
 }
 
 /// Returns whether bytes are a program or library of Linux.

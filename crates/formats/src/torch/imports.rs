@@ -115,6 +115,7 @@ const ROWS: &[Row] = &[
         Use::class(&[&[], &[TENSOR], &[TENSOR, Bool]], Is::Array).with(State::Values),
     ),
     (&["torch.jit._pickle"], TAGS, Use::function(&[&[List], &[Tuple]], Is::Other)),
+    (&["torch.jit._pickle"], &["build_tensor_from_id"], Use::function(&[&[Int]], Is::Other)),
     (&["torch.jit._pickle"], &["restore_type_tag"], Use::function(&[&[Any, Text]], Is::Other)),
     (&["torch", "torch.cuda"], NAMES, Use::value(Is::Class)),
     (&["torch"], &["Size"], Use::class(&[&[Ints]], Is::Ints)),

@@ -90,7 +90,13 @@ fn members(name: &str, pickle: &Tree) -> Option<BTreeMap<String, u64>> {
     let (folder, data) = folders.next()?;
     let sized =
         |(key, storage): (String, Storage)| Some((format!("{folder}{data}{key}"), storage.size()?));
-    storages(pickle)?.into_iter().map(sized).collect()
+    let storages = storages(pickle)?;
+    // PyTorch numbers them.
+    let is_number = |key: &String| key.bytes().all(|byte| byte.is_ascii_digit());
+    if !storages.keys().all(is_number) {
+        return None;
+    }
+    storages.into_iter().map(sized).collect()
 }
 
 /// Returns whether a file consists exactly of five pickles and the data that the fourth refers to, in the order of the

@@ -11,6 +11,7 @@ use std::sync::Arc;
 use flate2::Crc;
 use lodstone_model::{Checksum, Limits};
 use lodstone_store::{Blob, Cursor, Output};
+use rawzip::extra_fields::{ExtraFieldId, ExtraFields};
 use rawzip::{CompressionMethod, ReaderAt, ZipArchive, ZipLocator};
 
 use self::inflate::Inflate;
@@ -81,7 +82,7 @@ pub(crate) fn members(blob: &Blob, limits: &Limits) -> Result<Vec<Member>> {
 #[derive(Debug)]
 pub(crate) struct Survey {
     pub(crate) members: Vec<Member>,
-    /// A description of bytes between members or after the archive that belong to none.
+    /// A description of bytes between members or after the archive that belong to none, or of a member that is no file.
     pub(crate) odd: Option<String>,
 }
 
@@ -153,7 +154,7 @@ pub(crate) fn survey(blob: &Blob, limits: &Limits) -> Result<Survey> {
     let mut local = vec![0; ENTRY];
     let mut members = Vec::new();
     let mut ranges = Vec::new();
-    let (mut directory, mut end) = (None, None);
+    let (mut directory, mut end, mut special) = (None, None, None);
     let mut entries = archive.entries(&mut buffer);
     while let Some(entry) = entries.next_entry().map_err(wrong)? {
         limits.check_cancelled()?;
@@ -173,11 +174,14 @@ pub(crate) fn survey(blob: &Blob, limits: &Limits) -> Result<Survey> {
             malformed(blob, entry.central_directory_offset(), "a name in UTF-8", found)
         })?;
         let inside = |error: Error| error.inside(format!("member `{name}`"));
+        if is_special(entry.external_attributes()) {
+            special.get_or_insert_with(|| format!("member `{name}` is a link or a device"));
+        }
         let (member, end) = member(&archive, &entry, &name, &mut local).map_err(inside)?;
         ranges.push((start, end));
         members.push(member);
     }
-    let odd = beside(&archive, &members, &ranges)?;
+    let odd = special.or(beside(&archive, &members, &ranges)?);
     check_ranges(&archive, ranges)?;
     check_end(&archive, directory.zip(end))?;
     if members.len() as u64 != archive.entries_hint() {
@@ -191,6 +195,27 @@ pub(crate) fn survey(blob: &Blob, limits: &Limits) -> Result<Survey> {
         return Err(malformed(blob, archive.directory_offset(), "unique names", found));
     }
     Ok(Survey { members, odd })
+}
+
+/// Returns whether the mode of Unix in a member's attributes is that of a link, a device, a pipe or a socket.
+fn is_special(attributes: u32) -> bool {
+    const KIND: u32 = 0o170_000;
+    const FILE: u32 = 0o100_000;
+    const DIRECTORY: u32 = 0o040_000;
+    !matches!((attributes >> 16) & KIND, 0 | FILE | DIRECTORY)
+}
+
+/// Fails if a field has another name for a member, which some readers prefer.
+fn check_fields(blob: &Blob, offset: u64, name: &str, fields: ExtraFields<'_>) -> Result<()> {
+    for (kind, field) in fields {
+        // A version, the checksum of the name in the header, and a name in UTF-8.
+        let other = field.get(5..).unwrap_or_default();
+        if kind == ExtraFieldId::INFO_ZIP_UNICODE_PATH && other != name.as_bytes() {
+            let found = format!("`{}` in another field", other.escape_ascii());
+            return Err(malformed(blob, offset, format!("the name `{name}`"), found));
+        }
+    }
+    Ok(())
 }
 
 /// Describes bytes between members, or in the comment of the archive, that belong to neither. A data descriptor (sizes
@@ -263,6 +288,8 @@ fn member(
         let found = format!("`{}`", local.file_path().as_ref().escape_ascii());
         return Err(malformed(blob, offset, "the name in the directory", found));
     }
+    check_fields(blob, entry.central_directory_offset(), name, entry.extra_fields())?;
+    check_fields(blob, offset, name, local.extra_fields())?;
     let method = entry.compression_method();
     if local.compression_method() != method {
         let found = format!("{:?}", local.compression_method());
