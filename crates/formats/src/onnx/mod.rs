@@ -36,7 +36,7 @@ mod types;
 mod write;
 mod zip;
 
-pub use read::read_blob;
+pub use read::{TRAINING, read_blob};
 pub(crate) use single::BYTE_MAP as TENSOR_BYTE_MAP;
 pub use single::{TENSOR, read_tensor};
 

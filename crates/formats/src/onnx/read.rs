@@ -177,6 +177,9 @@ fn model(
             "`metadata_props` has duplicate keys, of which the last is used: {keys}"
         ));
     }
+    if message.count([20]) != [0] {
+        model.report.warn(TRAINING);
+    }
     let main = program.blocks.first_mut();
     model.parameters = main.map(|main| std::mem::take(&mut main.initializers)).unwrap_or_default();
     if model.parameters.len() > limits.tensors {
@@ -190,6 +193,10 @@ fn model(
     model.set_main(program);
     Ok(model)
 }
+
+/// The warning for a model with `training_info`.
+pub const TRAINING: &str =
+    "graphs for training are kept as they are, and their contents were not read";
 
 /// The parent of a block that defines a function, while it is being read.
 const FUNCTION: i32 = -2;

@@ -6,7 +6,7 @@ use lodstone_model::Limits;
 use lodstone_store::{Blob, Error as StoreError, check_relative};
 
 use super::compressed::{self, Method};
-use super::{Effort, MAX_INFLATED, Opaque, Outside, Part, Pickles, text};
+use super::{CodeEffect, Effort, MAX_INFLATED, Opaque, Outside, Part, Pickles, text};
 use crate::encoding::pickle::{self, Finding, Import, Loads, Tree};
 use crate::encoding::{tar, zip};
 use crate::numpy::survey::{self, Elements};
@@ -151,7 +151,7 @@ impl Look<'_> {
             Kind::Other if OUTSIDE.iter().any(|it| (it.is_file)(place.blob, &loads)) => true,
             Kind::Other => match OPAQUE.iter().find_map(|it| it(place.blob, self.limits)) {
                 Some(opaque) => self.opaque(place, opaque)?,
-                None => text::is_text(place.blob)?,
+                None => text::is_text(place.blob)? && !self.is_keras(place)?,
             },
         };
         if !is_understood && !loads.cut {
@@ -162,6 +162,16 @@ impl Look<'_> {
             self.behind(place)?;
         }
         Ok(())
+    }
+
+    /// Returns whether a text is the configuration of a Keras model, which names classes that Keras imports, and code.
+    fn is_keras(&self, place: &Entry<'_>) -> Result<bool> {
+        if place.blob.len() > self.limits.structure_bytes || place.blob.head(1)? != b"{"[..] {
+            return Ok(false);
+        }
+        let text = place.blob.read()?;
+        let has = |word: &[u8]| text.windows(word.len()).any(|part| part == word);
+        Ok(has(b"\"class_name\"") && has(b"\"config\"") && has(b"keras"))
     }
 
     /// Inspects the parts of a file that its format does not describe; returns whether there are no other bytes.
@@ -331,6 +341,14 @@ impl Look<'_> {
         let members = archive.members.iter().map(|member| &*member.name).collect();
         for outside in OUTSIDE {
             self.leave_out_own(&(outside.own_modules)(&members), before);
+            for member in (outside.shadows)(&members) {
+                let why =
+                    "it is in place of a module of Python: its code runs when a pickle imports it";
+                let member = self.member(place, &member);
+                self.found
+                    .effects
+                    .push((member, CodeEffect { line: 1, name: "import".to_owned(), what: why }));
+            }
         }
         Ok(true)
     }

@@ -13,6 +13,11 @@ pub(crate) fn imports(module: &str, name: &str) -> Option<Use> {
     KNOWN.find(module, name)
 }
 
+/// Returns whether pickles of tensors import names of a module.
+pub(crate) fn has_module(module: &str) -> bool {
+    KNOWN.has_module(module)
+}
+
 /// All rows. Layers are classes, which are created without arguments and given attributes.
 static KNOWN: LazyLock<Table> = LazyLock::new(|| {
     let layers = LAYERS.iter().map(|(module, names)| {

@@ -48,7 +48,7 @@ pub(crate) use detect::identify;
 pub(crate) use distributed::SHARDS;
 pub(crate) use executorch::opaque;
 pub use executorch::read_blob as read_executorch_blob;
-pub(crate) use imports::imports;
+pub(crate) use imports::{has_module, imports};
 pub(crate) use outside::{OUTSIDE, is_numbered};
 pub use read::{read_blob, read_exported_blob, read_script_blob};
 

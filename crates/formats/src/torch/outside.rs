@@ -6,6 +6,7 @@ use lodstone_store::{Blob, Cursor};
 
 use super::effects::effects;
 use super::storages::{Storage, keys, storages};
+use crate::encoding::pickle::known::is_known_module;
 use crate::encoding::pickle::{Loads, Node, Tree};
 use crate::scan::Outside;
 
@@ -16,6 +17,7 @@ pub(crate) static OUTSIDE: Outside = Outside {
     keeps,
     is_file,
     own_modules,
+    shadows,
     is_code: |member| member.contains(CODE) && member.ends_with(".py"),
     effects,
     joined: &["distcp"],
@@ -52,6 +54,18 @@ fn own_modules(members: &BTreeSet<&str>) -> BTreeSet<String> {
         (is_program && module.split('.').next() == Some("__torch__")).then_some(module)
     };
     members.iter().filter_map(module).collect()
+}
+
+/// Returns the source files in a package of `torch.package` whose modules are in the table of imports.
+fn shadows(members: &BTreeSet<&str>) -> Vec<String> {
+    let source = |member: &&str| {
+        let (folder, file) = member.split_once('/')?;
+        let is_package = members.contains(format!("{folder}/.data/extern_modules").as_str());
+        let file = file.strip_suffix(".py")?;
+        let module = file.strip_suffix("/__init__").unwrap_or(file).replace('/', ".");
+        (is_package && is_known_module(&module)).then(|| (*member).to_owned())
+    };
+    members.iter().filter_map(source).collect()
 }
 
 /// The number of pickles at the beginning of a file from before 1.6.

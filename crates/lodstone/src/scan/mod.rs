@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 
 use globset::GlobSet;
 use lodstone_formats::encoding::pickle::Finding;
+use lodstone_formats::onnx::TRAINING;
 use lodstone_formats::{Effort, Error as FormatError, OpenOptions, Part, Pickles, named, pickles};
 use lodstone_model::Model;
 use lodstone_store::{Blob, Dir, Error as StoreError, Location, Progress};
@@ -236,6 +237,16 @@ struct Pending {
     blob: Option<Blob>,
 }
 
+/// Whether a reader recognized a file, and then found something else than its format has.
+fn is_damage(error: &Error) -> bool {
+    let Error::Format(error) = error else { return false };
+    matches!(
+        error.cause(),
+        FormatError::Store(StoreError::Malformed { .. } | StoreError::OutOfRange { .. })
+            | FormatError::Json { .. }
+    )
+}
+
 impl Look<'_> {
     fn directory(&mut self, path: &Location) -> Result<()> {
         let dir = Dir::open(path, self.options.links, self.options.mmap)?;
@@ -323,13 +334,23 @@ impl Look<'_> {
             Ok(model) => {
                 model::look(path, model, &mut self.findings);
                 self.covered.add(model);
+                if model.report.warnings.iter().any(|warning| warning == TRAINING) {
+                    self.unknown(path, None, TRAINING);
+                }
                 read_members = named(&model.format).map_or(read_members, |it| it.reads_member);
             }
             Err(Error::Format(error)) if escapes(error) => {
                 self.findings.add(DangerKind::Path, path, "a file name", error.to_string());
             }
             Err(Error::Format(FormatError::Unrecognized { .. })) => {}
-            Err(error) => reason = error.to_string(),
+            Err(error) => {
+                reason = error.to_string();
+                // The bytes may be text, but a framework may read them as what they begin like.
+                if found.uninterpreted.iter().all(|part| part.member.is_some()) && is_damage(error)
+                {
+                    self.unknown(path, None, reason.as_str());
+                }
+            }
         }
         let is_read = |part: &Part| match &part.member {
             None => opened.is_ok(),

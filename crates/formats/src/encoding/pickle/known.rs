@@ -11,6 +11,7 @@ use std::sync::LazyLock;
 
 use super::tree::{How, Id, Node, Object, Tree};
 use crate::registry::IMPORTS;
+use crate::torch;
 
 /// What a value is, as far as calls depend on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -182,6 +183,14 @@ impl Table {
             modules.iter().copied().flat_map(names)
         });
         Self(each.collect())
+    }
+
+    /// Returns whether a module, or a part of it, has rows.
+    pub(crate) fn has_module(&self, module: &str) -> bool {
+        let is_inside = |known: &str| {
+            known.strip_prefix(module).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+        };
+        self.0.keys().any(|(known, _)| is_inside(known))
     }
 
     /// Returns the allowed use of a name in a module.
@@ -548,6 +557,11 @@ fn is_plain(name: &str) -> bool {
 
 fn is_int(node: &Node) -> bool {
     matches!(node, Node::Int(_) | Node::BigInt(_) | Node::Digits(_))
+}
+
+/// Returns whether honest pickles import names of a module, or of a part of it.
+pub(crate) fn is_known_module(module: &str) -> bool {
+    KNOWN.has_module(module) || torch::has_module(module)
 }
 
 /// Returns whether an import is one of honest pickles.
