@@ -552,4 +552,4 @@ if __name__ == "__main__":
     for family in FAMILIES:
         family()
     print(made, "cases;", len(failed), "failed")
-    sys.exit("\n".join(failed))
+    sys.exit("\n".join(failed) or 0)
