@@ -494,6 +494,7 @@ impl Look<'_> {
         {
             let end = start + size;
             if end < all && all == blob.len() && place.left > 0 {
+                self.found.is_arrays |= place.member.is_none();
                 let next = blob.slice(end, all - end)?;
                 self.at(&Entry { blob: &next, left: place.left - 1, ..*place })?;
             } else if end < all {

@@ -38,6 +38,8 @@ pub struct Pickles {
     pub findings: Vec<(Option<String>, Finding)>,
     /// Whether the file is an archive whose members were inspected.
     pub is_archive: bool,
+    /// Whether the file is arrays one after the other, of which readers take the first one.
+    pub is_arrays: bool,
     /// Names in an archive that lead out of the directory it is unpacked to, with the violated rule.
     pub escapes: Vec<(String, String)>,
     /// Members, or the file itself, that could not be inspected, or are invalid, with

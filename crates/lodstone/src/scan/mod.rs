@@ -345,9 +345,10 @@ impl Look<'_> {
             Err(Error::Format(FormatError::Unrecognized { .. })) => {}
             Err(error) => {
                 reason = error.to_string();
-                // The bytes may be text, but a framework may read them as what they begin like.
-                if found.uninterpreted.iter().all(|part| part.member.is_some()) && is_damage(error)
-                {
+                // The bytes may be text or a pickle, but a framework may read them as what they begin like.
+                let is_understood = found.uninterpreted.iter().all(|part| part.member.is_some());
+                let is_told = !found.findings.is_empty() || found.is_arrays;
+                if is_understood && !is_told && is_damage(error) {
                     self.unknown(path, None, reason.as_str());
                 }
             }

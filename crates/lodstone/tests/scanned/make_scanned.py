@@ -417,6 +417,8 @@ def honest():
         "NOTICE.txt": b"Apache License 2.0\n",
         ".gitattributes": b"*.safetensors filter=lfs diff=lfs merge=lfs -text\n",
         "config.json": json.dumps({"hidden_size": 12, "architectures": ["Model"]}).encode(),
+        "labels.txt": b"cat\ndog\n",
+        "table.csv": b"id\nname\n1\n",
         "vocab.txt": b"[PAD]\n[UNK]\nthe\n##ing\n",
         "merges.txt": b"#version: 0.2\nh e\nl l\n",
         "utf-8.txt": "\u00dcber \u4f60\u597d\n".encode(),

@@ -1,6 +1,6 @@
 //! Opens distributed checkpoints.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use lodstone_model::{Kind, Limits, Model, Parameter, Tensor, some};
 use lodstone_store::{Blob, Entry as DirEntry, Location};
@@ -138,6 +138,7 @@ pub(super) fn assemble(
     if entries.len() > limits.tensors {
         return Err(main.over_limit(0, format!("at most {} tensors", limits.tensors)).into());
     }
+    check_apart(&entries, &places, &main)?;
     let mut files = Files::new(open, &main, limits);
     for (name, entry) in entries {
         let inside = |error: Error| error.inside(format!("tensor `{name}`"));
@@ -198,6 +199,48 @@ pub(super) fn assemble(
     let opened = names.iter().filter_map(|name| files.opened.remove(name));
     model.files.extend(opened.map(|file| file.blob));
     Ok((model, names))
+}
+
+/// Fails if the bytes of an object are those of another item, too: they would be a pickle among the elements of a tensor.
+fn check_apart(
+    entries: &[(String, Entry)],
+    places: &HashMap<(String, Option<Vec<u64>>), Place>,
+    main: &Blob,
+) -> Result<()> {
+    let objects: HashSet<&str> = entries
+        .iter()
+        .filter(|(_, entry)| matches!(entry, Entry::Bytes))
+        .map(|(name, _)| name.as_str())
+        .collect();
+    if objects.is_empty() {
+        return Ok(());
+    }
+    let is_used =
+        |name: &str, offsets: &Option<Vec<u64>>| offsets.is_none() || !objects.contains(name);
+    let used = places.iter().filter(|((name, offsets), _)| is_used(name, offsets));
+    let mut ranges: Vec<_> = used
+        .map(|((name, _), place)| (&place.file, place.offset, place.len, name.as_str()))
+        .collect();
+    ranges.sort_unstable();
+    // The range that reaches farthest, and the same of an object, in the current file.
+    let mut farthest: [Option<(&String, u64, &str)>; 2] = [None, None];
+    for (file, start, len, name) in ranges {
+        let is_object = objects.contains(name);
+        let before = farthest.iter().take(if is_object { 1 } else { 2 }).last().copied().flatten();
+        let other = before.filter(|(of, end, _)| *of == file && *end > start);
+        if let Some((_, _, other)) = other.filter(|_| len > 0) {
+            let found = format!("bytes of `{other}`");
+            return Err(main.malformed(0, format!("bytes of its own for `{name}`"), found).into());
+        }
+        let end = start.saturating_add(len);
+        for (at, kept) in farthest.iter_mut().enumerate() {
+            let reaches = kept.is_none_or(|(of, far, _)| of != file || far < end);
+            if (at == 0 || is_object) && reaches {
+                *kept = Some((file, end, name));
+            }
+        }
+    }
+    Ok(())
 }
 
 pub(super) fn no_place(main: &Blob) -> Error {
