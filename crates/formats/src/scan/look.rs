@@ -151,7 +151,14 @@ impl Look<'_> {
             Kind::Other if OUTSIDE.iter().any(|it| (it.is_file)(place.blob, &loads)) => true,
             Kind::Other => match OPAQUE.iter().find_map(|it| it(place.blob, self.limits)) {
                 Some(opaque) => self.opaque(place, opaque)?,
-                None => text::is_text(place.blob)? && !self.is_keras(place)?,
+                None => {
+                    let is_text = text::is_text(place.blob)?;
+                    if is_text && self.is_keras(place)? {
+                        let why = "it describes a Keras model, and names classes and code that Keras runs";
+                        self.unread(place, why.to_owned());
+                    }
+                    is_text
+                }
             },
         };
         if !is_understood && !loads.cut {
@@ -341,13 +348,10 @@ impl Look<'_> {
         let members = archive.members.iter().map(|member| &*member.name).collect();
         for outside in OUTSIDE {
             self.leave_out_own(&(outside.own_modules)(&members), before);
-            for member in (outside.shadows)(&members) {
-                let why =
-                    "it is in place of a module of Python: its code runs when a pickle imports it";
+            for (member, name) in (outside.shadows)(&members) {
+                let what = "is code of the package, in place of Python's module";
                 let member = self.member(place, &member);
-                self.found
-                    .effects
-                    .push((member, CodeEffect { line: 1, name: "import".to_owned(), what: why }));
+                self.found.effects.push((member, CodeEffect { line: 1, name, what }));
             }
         }
         Ok(true)

@@ -91,8 +91,9 @@ pub(crate) struct Outside {
     pub(crate) is_file: fn(&Blob, &Loads) -> bool,
     /// Returns the modules that belong to the programs in an archive instead of Python, by the names of all members.
     pub(crate) own_modules: fn(&BTreeSet<&str>) -> BTreeSet<String>,
-    /// Returns the members that the loader of a package imports in place of modules of Python, by the names of all members.
-    pub(crate) shadows: fn(&BTreeSet<&str>) -> Vec<String>,
+    /// Returns the members that the loader of a package imports in place of modules of Python, each with its module, by the
+    /// names of all members.
+    pub(crate) shadows: fn(&BTreeSet<&str>) -> Vec<(String, String)>,
     /// Returns whether a member of an archive is a file of such a program.
     pub(crate) is_code: fn(&str) -> bool,
     /// Returns the effects of such a file, or the reason why it is not understood.

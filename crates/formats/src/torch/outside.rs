@@ -57,13 +57,13 @@ fn own_modules(members: &BTreeSet<&str>) -> BTreeSet<String> {
 }
 
 /// Returns the source files in a package of `torch.package` whose modules are in the table of imports.
-fn shadows(members: &BTreeSet<&str>) -> Vec<String> {
+fn shadows(members: &BTreeSet<&str>) -> Vec<(String, String)> {
     let source = |member: &&str| {
         let (folder, file) = member.split_once('/')?;
         let is_package = members.contains(format!("{folder}/.data/extern_modules").as_str());
         let file = file.strip_suffix(".py")?;
         let module = file.strip_suffix("/__init__").unwrap_or(file).replace('/', ".");
-        (is_package && is_known_module(&module)).then(|| (*member).to_owned())
+        (is_package && is_known_module(&module)).then(|| ((*member).to_owned(), module))
     };
     members.iter().filter_map(source).collect()
 }

@@ -284,6 +284,98 @@ FORMS = {
 }
 
 
+def special(name, data, mode=0, extra=b""):
+    """Returns an archive with a member of another mode, or with more fields."""
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w") as writer:
+        info = zipfile.ZipInfo(name, WHEN)
+        info.create_system, info.external_attr, info.extra = 3, mode << 16, extra
+        writer.writestr(info, data)
+    return out.getvalue()
+
+
+def stored(key, data):
+    """Returns an archive of PyTorch whose only storage is other data."""
+    class Pickler(pickle._Pickler):
+        def persistent_id(self, obj):
+            return obj if isinstance(obj, tuple) and obj[:1] == ("storage",) else None
+
+        def save_global(self, obj, name=None):
+            self.write(b"ctorch\nByteStorage\n")
+
+        dispatch = dict(pickle._Pickler.dispatch)
+        dispatch[type] = save_global
+
+    out = io.BytesIO()
+    Pickler(out, 2).dump([("storage", float, key, "cpu", len(data))])
+    return torch(out.getvalue(), ("archive/data/" + key, data))
+
+
+def device(block):
+    return summed(block[:156] + b"3" + block[157:], False)
+
+
+def padded(text):
+    """Returns safetensors in front of the signature of another format, where readers of that one look for it."""
+    text += b" " * (496 - 8 - len(text))
+    return struct.pack("<Q", len(text)) + text + bytes(16) + b"\x89HDF\r\n\x1a\n" + bytes(8)
+
+
+CODE = b"""class M(Module):
+  __parameters__ = []
+  __buffers__ = []
+  training : bool
+  def forward(self: __torch__.M,
+    x: Tensor) -> Tensor:
+    %s
+    return x
+"""
+
+
+def script(line):
+    """Returns an archive of TorchScript whose `forward` has this line."""
+    return archive([
+        ("m/data.pkl", b"\x80\x02c__torch__\nM\nq\x00)\x81}(X\x08\0\0\0trainingq\x01\x89ub."),
+        ("m/code/__torch__.py", CODE % line.encode()), ("m/constants.pkl", b"\x80\x02)."), ("m/version", b"3\n"),
+    ])
+
+
+SYMBOL = json.dumps({
+    "nodes": [{"op": "null", "name": "x", "inputs": []}, {"op": "Custom", "name": "c", "inputs": [[0, 0, 0]]}],
+    "arg_nodes": [0], "heads": [[1, 0, 0]],
+}).encode()
+KERAS = json.dumps({
+    "module": "keras", "class_name": "Sequential",
+    "config": {"layers": [{"class_name": "Lambda", "config": {"function": "called"}}]},
+}).encode()
+
+# Files that other programs than an unpickler act on.
+OTHERS = {
+    "link.zip": special("weights", b"../../called", 0o120777),
+    "device.zip": special("weights", b"", 0o020666),
+    "second-name.zip": special("weights", CALL, extra=struct.pack("<HHBL", 0x7075, 12, 1, 0) + b"data.pk"),
+    "device.tar": tape([("weights", b"")], device),
+    "array-as-a-storage.pt": stored("0", array(CALL)),
+    "tape-as-a-storage.pt": stored("0", tape([("pickle", CALL)])),
+    "storage-with-a-name.pt": stored("a.pkl", CALL),
+    "compressed-storage.pt": stored("0", gzip.compress(CALL, mtime=0)),
+    "module-of-a-program.pt": torch(b"c__torch__\nf\n)R.", ("archive/code/x.py", b"")),
+    "dotted-name.pt": torch(
+        b"\x80\x04\x8c\x11torch.jit._pickle\x8c\x19build_intlist.__globals__\x93.", ("archive/code/x.py", b"")
+    ),
+    "package.zip": archive([
+        ("p/model.pkl", b"ccollections\nOrderedDict\n)R."), ("p/collections.py", b"called = 1\n"),
+        ("p/.data/extern_modules", b"\n"), ("p/.data/version", b"6\n"),
+    ]),
+    "hdf5-inside.safetensors": padded(json.dumps({"w": {"dtype": "U8", "shape": [32], "data_offsets": [0, 32]}}).encode()),
+    "behind-a-symbol.json": SYMBOL + b"\n{}",
+    "keras.json": KERAS,
+    "alias.pt": script("f = torch.save"),
+    "passed-on.pt": script("f = torch"),
+    "by-name.pt": script('getattr(x, "save")("called")'),
+}
+
+
 class Recorder(pickle._Unpickler):
     """An unpickler that imports nothing."""
 
@@ -440,6 +532,8 @@ def honest():
         "value.z": zlib.compress(pickle.dumps({"a": 1}, 2)),
         "two-pickles.pkl": pickle.dumps(1, 2) + pickle.dumps([2], 0),
         "masked.pkl": MASKED,
+        "script.pt": script("y = torch.add(x, x)"),
+        "numbered.pt": stored("0", bytes(range(64))),
         "random.pkl": RANDOM,
         "values.pkl": VALUES,
         "layer.pkl": LAYER,
@@ -468,6 +562,7 @@ def honest():
 def main():
     attacks = {name + ".pkl": data for name, data in PICKLES.items()}
     attacks.update((name, data) for name, data in PICKLES.items())
+    attacks.update(("other-" + name, data) for name, data in OTHERS.items())
     attacks.update(("frame-" + name + ".pkl", data) for name, data in FRAMES.items())
     attacks.update(("form-" + name + ".pkl", data) for name, data in FORMS.items())
     for name, data in [*PICKLES.items(), *FORMS.items()]:
