@@ -79,6 +79,9 @@ pub fn identify(probe: &Probe<'_>) -> Option<&'static str> {
 pub(crate) static IMPORTS: &[fn(&str, &str) -> Option<Use>] =
     &[mxnet::states::imports, paddle::pickle::imports, torch::imports];
 
+/// Whether there are such imports of names of a module.
+pub(crate) static MODULES: &[fn(&str) -> bool] = &[torch::has_module];
+
 /// The files that have byte maps, in the order of detection.
 pub static BYTE_MAPS: &[&Mapper] = &[
     &safetensors::BYTE_MAP,

@@ -160,6 +160,7 @@ pub use lodstone_checkpoint as checkpoint;
 #[cfg(feature = "runtime")]
 pub use lodstone_engine::{OperatorTime, Profile, Threads};
 pub use lodstone_formats::safetensors::code as safetensors_dtype;
+pub use lodstone_formats::torch::has_meta;
 pub use lodstone_formats::{
     ByteMap, Error as FormatError, ExternalData, FORMATS, Format, OpenOptions, Planned,
     SHARD_FORMATS, SealedFile, ShardFormat, WriteOptions, safetensors::Shard,

@@ -48,7 +48,7 @@ pub(crate) fn raise_absent(py: Python<'_>, model: Option<&Model>, name: &str) ->
     let composed = model.map(|model| lodstone::composed(&model.parameters)).unwrap_or_default();
     let (class, message) = match composed.get(name) {
         Some(parts) => ("UnsupportedError", consists_of(name, parts)),
-        None if model.is_some_and(|model| model.format == TORCH) => {
+        None if model.is_some_and(lodstone::has_meta) => {
             ("UnsupportedError", format!("`{name}` has no elements: its device was `meta`"))
         }
         None => ("DamagedError", format!("the files do not contain the elements of `{name}`")),
@@ -61,9 +61,6 @@ pub(crate) fn consists_of(name: &str, parts: &[&str]) -> String {
     let parts: Vec<_> = parts.iter().map(|part| format!("`{part}`")).collect();
     format!("`{name}` only consists of other tensors: {}", parts.join(", "))
 }
-
-/// The name of PyTorch's format.
-pub(crate) const TORCH: &str = "torch";
 
 /// Returns the exception for a missing tensor.
 pub(crate) fn raise_no_tensor(py: Python<'_>, message: &str) -> PyErr {

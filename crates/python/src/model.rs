@@ -12,7 +12,7 @@ use serde::Serialize;
 
 use crate::arguments::{Arguments, losses};
 use crate::buffer::{Buffer, Held};
-use crate::errors::{TORCH, consists_of, raise, raise_no_tensor, raise_store};
+use crate::errors::{consists_of, raise, raise_no_tensor, raise_store};
 use crate::session::Session;
 use crate::tensor::{Tensor, losses_of};
 use crate::work::run;
@@ -161,7 +161,7 @@ impl Model {
         Session::new(py, self, &running, path)
     }
 
-    /// The tensors, and their bytes, all read into one block of memory. With `meta`, tensors of PyTorch without elements have no
+    /// The tensors, and their bytes, all read into one block of memory. With `meta`, tensors that had no elements have no
     /// bytes; without, they are an error.
     #[pyo3(name = "_load")]
     fn load(
@@ -171,7 +171,7 @@ impl Model {
         meta: bool,
     ) -> PyResult<(Vec<Tensor>, Vec<Buffer>)> {
         let tensors = self.tensors();
-        if !meta || self.model.format != TORCH {
+        if !meta || !lodstone::has_meta(&self.model) {
             tensors.iter().try_for_each(|tensor| tensor.check_there(py))?;
         }
         let blobs: Vec<_> = tensors.iter().map(|one| one.tensor().data.clone()).collect();

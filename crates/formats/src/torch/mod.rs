@@ -52,12 +52,17 @@ pub(crate) use imports::{has_module, imports};
 pub(crate) use outside::{OUTSIDE, is_numbered};
 pub use read::{read_blob, read_exported_blob, read_script_blob};
 
-use lodstone_model::Dialect;
+use lodstone_model::{Dialect, Model};
 
 use crate::{Format, Holds, Mapper};
 
 /// The name of the format of `torch.save`.
 pub(crate) const NAME: &str = "torch";
+
+/// Returns whether tensors without elements had the device `meta`, which has none.
+pub fn has_meta(model: &Model) -> bool {
+    model.format == NAME
+}
 
 /// The name of the format of TorchScript.
 pub(crate) const SCRIPT_NAME: &str = "torchscript";

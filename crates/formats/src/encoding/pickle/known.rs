@@ -10,8 +10,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::LazyLock;
 
 use super::tree::{How, Id, Node, Object, Tree};
-use crate::registry::IMPORTS;
-use crate::torch;
+use crate::registry::{IMPORTS, MODULES};
 
 /// What a value is, as far as calls depend on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,7 +29,7 @@ pub(crate) enum Is {
     Ndarray,
     /// The class of NumPy's masked arrays.
     Masked,
-    /// The class of PyTorch's functions.
+    /// A class whose attributes are functions.
     Functions,
     /// An element type of NumPy, of which no part is a Python object.
     Plain,
@@ -561,7 +560,7 @@ fn is_int(node: &Node) -> bool {
 
 /// Returns whether honest pickles import names of a module, or of a part of it.
 pub(crate) fn is_known_module(module: &str) -> bool {
-    KNOWN.has_module(module) || torch::has_module(module)
+    KNOWN.has_module(module) || MODULES.iter().any(|has| has(module))
 }
 
 /// Returns whether an import is one of honest pickles.

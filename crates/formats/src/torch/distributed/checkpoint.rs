@@ -226,7 +226,8 @@ fn check_apart(
     let mut farthest: [Option<(&String, u64, &str)>; 2] = [None, None];
     for (file, start, len, name) in ranges {
         let is_object = objects.contains(name);
-        let before = farthest.iter().take(if is_object { 1 } else { 2 }).last().copied().flatten();
+        let [any, object] = farthest;
+        let before = if is_object { any } else { object };
         let other = before.filter(|(of, end, _)| *of == file && *end > start);
         if let Some((_, _, other)) = other.filter(|_| len > 0) {
             let found = format!("bytes of `{other}`");
