@@ -138,7 +138,8 @@ impl<'a> Walk<'a> {
             ["torch", .., name] => self.operator(&format!("aten::{name}"), line),
             ["ops", namespace, name] => {
                 let name = format!("{namespace}::{name}");
-                match WITHOUT_SCHEMA.contains(namespace) || !overloads(&name).is_empty() {
+                let is_known = WITHOUT_SCHEMA.contains(namespace) || !overloads(&name).is_empty();
+                match is_known || (CONVENTIONS.risk)(&name).is_some() {
                     true => self.operator(&name, line),
                     false => self.runs(&name, line),
                 }
