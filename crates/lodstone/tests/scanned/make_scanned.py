@@ -256,6 +256,7 @@ FORMS = {
     "array-over-a-buffer": b"cnumpy\nndarray\n((I1\ntS'u8'\ncnumpy\nndarray\n((I1\ntS'O'\ntRtR.",
     "bytes-as-objects": ARRAY + b"(I1\n(I1\nt" + OBJECTS + b"I00\nS'12345678'\ntb.",
     "bytes-as-hidden-objects": ARRAY + b"(I1\n(I1\nt" + HIDDEN + b"I00\nS'12345678'\ntb.",
+    "bytes-as-instances": ARRAY + b"(I1\n(I1\ntcnumpy\ndtype\n(c__builtin__\ndict\ntRI00\nS'12345678'\ntb.",
     "scalar-of-objects": b"cnumpy.core.multiarray\nscalar\n(" + OBJECTS + b"S'12345678'\ntR.",
     "buffer-of-objects": b"cnumpy.core.numeric\n_frombuffer\n(S'12345678'\n" + OBJECTS + b"(I1\ntS'C'\ntR.",
     "called-masked-array": b"cnumpy.ma.core\nMaskedArray\n(" + ARRAY + b"tR.",
@@ -494,6 +495,7 @@ LAYER = (
     b"\x80\x02ctorch.nn.modules.activation\nReLU\n)\x81}(X\x08\0\0\0training\x89X\x08\0\0\0_buffers"
     b"ccollections\nOrderedDict\n)Rub."
 )
+SCALAR_ARRAY = ARRAY + b"(I1\n(I1\ntcnumpy\ndtype\n(cnumpy\nfloat64\ntRI00\nS'12345678'\ntb."
 OBJECT_ARRAY = ARRAY + b"(I1\n(I2\nt" + OBJECTS + b"I00\n(lI1\naS'a'\natb."
 
 MIT = """Copyright (c) 2024 Somebody
@@ -538,6 +540,7 @@ def honest():
         "values.pkl": VALUES,
         "layer.pkl": LAYER,
         "object-array.pkl": OBJECT_ARRAY,
+        "scalar-array.pkl": SCALAR_ARRAY,
     }
     for name, value in values().items():
         for protocol in (0, 1, 2, 3, 4, 5):

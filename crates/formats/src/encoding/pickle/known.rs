@@ -27,6 +27,8 @@ pub(crate) enum Is {
     Object,
     /// The class of NumPy's arrays.
     Ndarray,
+    /// A class of NumPy's scalars, which also names an element type.
+    Scalar,
     /// The class of NumPy's masked arrays.
     Masked,
     /// A class whose attributes are functions.
@@ -395,7 +397,7 @@ impl Reader<'_> {
             _ => None,
         };
         let is_named = match name {
-            // A class of elements, or a class of element types that takes none.
+            // A class of scalars, or the size that a class of element types takes.
             Some(name) if matches!(self.tree.node(*name), Node::Global(..) | Node::Int(_)) => true,
             Some(name) => self.tree.short(*name).is_some_and(|name| is_plain(&name)),
             None => true,
@@ -620,15 +622,19 @@ const ROWS: &[Row] = &[
             &[
                 &[Text],
                 &[Text, Number, Number],
-                &[Takes::Is(Is::Class)],
-                &[Takes::Is(Is::Class), Number, Number],
+                &[Takes::Is(Is::Scalar)],
+                &[Takes::Is(Is::Scalar), Number, Number],
             ],
             Is::Plain,
         )
         .with(State::Dtype),
     ),
     (&["numpy"], &["ndarray"], Use::value(Is::Ndarray)),
-    (&["numpy"], SCALARS, Use::class(&[&[], &[Number], &[Bytes], &[Text, Text]], Is::Other)),
+    (
+        &["numpy"],
+        SCALARS,
+        Use::class(&[&[], &[Number], &[Bytes], &[Text, Text]], Is::Other).own(Is::Scalar),
+    ),
     (&["numpy.dtypes"], DTYPES, Use::class(&[&[], &[Int]], Is::Plain)),
     (
         CORE,
