@@ -9,6 +9,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::{HashMap, HashSet};
 use std::sync::LazyLock;
 
+use super::rows::{ROWS, SCALARS};
 use super::tree::{How, Id, Node, Object, Tree};
 use crate::registry::{IMPORTS, MODULES};
 
@@ -402,12 +403,15 @@ impl Reader<'_> {
             Some(name) => self.tree.short(*name).is_some_and(|name| is_plain(&name)),
             None => true,
         };
-        let parts = object.state.iter().flat_map(|state| self.parts_of(*state).unwrap_or_default());
+        let states = object.state.iter().map(|state| self.parts_of(*state));
+        let parts: Option<Vec<Vec<Id>>> = states.collect();
         let level = self.level.get();
         self.level.set(level + 1);
         let is_plain = is_named
             && level < MAX_LEVELS
-            && parts.into_iter().all(|part| self.is(part) == Is::Plain);
+            && parts.is_some_and(|parts| {
+                parts.into_iter().flatten().all(|part| self.is(part) == Is::Plain)
+            });
         self.level.set(level);
         let found = if is_plain { Is::Plain } else { Is::Objects };
         self.dtypes.borrow_mut().insert(id, Some(found));
@@ -494,45 +498,27 @@ impl Reader<'_> {
         let (mut arguments, mut values) = (HashSet::new(), HashSet::new());
         values.insert(self.tree.root());
         for (id, node) in self.tree.nodes() {
-            match node {
-                Node::List(ids) | Node::Tuple(ids) | Node::Set(ids) | Node::FrozenSet(ids) => {
-                    values.extend(ids.iter().copied());
+            node.each_value(|value| _ = values.insert(value));
+            if let Node::Object(object) = node {
+                match self.kinds.get(&id) {
+                    Some(Is::Found) | None => _ = values.insert(object.arguments),
+                    Some(_) => _ = arguments.insert(object.arguments),
                 }
-                Node::Dict(pairs) => values.extend(pairs.iter().flat_map(|(a, b)| [*a, *b])),
-                Node::Object(object) => {
-                    match self.kinds.get(&id) {
-                        Some(Is::Found) | None => _ = values.insert(object.arguments),
-                        Some(_) => _ = arguments.insert(object.arguments),
-                    }
-                    values.extend(object.named);
-                    values.extend(object.state.iter().chain(&object.items).copied());
-                    values.extend(object.pairs.iter().flat_map(|(a, b)| [*a, *b]));
-                }
-                Node::Persistent(inner) => _ = values.insert(*inner),
-                _ => {}
             }
         }
         let (mut found, mut placed) = (HashSet::new(), HashSet::<Id>::new());
         let mut uncalled = Vec::new();
         for (id, node) in self.tree.nodes() {
-            let mut add = |ids: &[Id]| found.extend(ids.iter().copied().filter(is_function));
             match node {
-                Node::Tuple(ids) if values.contains(&id) || !arguments.contains(&id) => add(ids),
-                Node::List(ids) | Node::Set(ids) | Node::FrozenSet(ids) => add(ids),
-                Node::Dict(pairs) => pairs.iter().for_each(|(a, b)| add(&[*a, *b])),
-                Node::Object(object) => {
-                    add(&[object.arguments]);
-                    add(&object.state);
-                    add(&object.items);
-                    object.pairs.iter().for_each(|(a, b)| add(&[*a, *b]));
+                Node::Tuple(ids) if arguments.contains(&id) && !values.contains(&id) => {
+                    placed.extend(ids);
+                    continue;
                 }
-                Node::Persistent(inner) => add(&[*inner]),
-                Node::Tuple(ids) => placed.extend(ids),
-                Node::Global(..) if is_function(&id) && !called.contains(&id) => {
-                    uncalled.push(id);
-                }
+                Node::Object(object) => found.extend(Some(object.arguments).filter(is_function)),
+                Node::Global(..) if is_function(&id) && !called.contains(&id) => uncalled.push(id),
                 _ => {}
             }
+            node.each_value(|value| found.extend(Some(value).filter(is_function)));
         }
         found.extend(Some(self.tree.root()).filter(is_function));
         // An argument may be called by the function that takes it.
@@ -544,15 +530,12 @@ impl Reader<'_> {
 /// Returns whether the name of an element type is that of one simple type without objects: `f4`, `<M8[ns]`.
 fn is_plain(name: &str) -> bool {
     let name = name.trim_start_matches(['<', '>', '=', '|']);
-    let (kind, rest) = name.split_at_checked(1).unwrap_or_default();
+    let Some((kind, rest)) = name.split_at_checked(1) else { return false };
     let is_size = rest.bytes().all(|byte| byte.is_ascii_digit());
     let is_unit = rest.starts_with("8[") && rest.ends_with(']');
     match kind {
         "M" | "m" => is_size || is_unit,
-        _ => {
-            !kind.is_empty() && "?bBhHiIlLqQefdgFDGSUaVcnupN".contains(kind) && is_size
-                || SCALARS.contains(&name)
-        }
+        _ => "?bBhHiIlLqQefdgFDGSUaVcnupN".contains(kind) && is_size || SCALARS.contains(&name),
     }
 }
 
@@ -605,171 +588,3 @@ fn is_reserved(tree: &Tree, key: Id) -> bool {
 
 /// Rows for pickles of any framework.
 static KNOWN: LazyLock<Table> = LazyLock::new(|| Table::new(ROWS.iter().copied()));
-
-use Takes::{Any, Bytes, Dict, Int, Ints, List, Name, Number, OneOf, Rest, Text, Tuple};
-
-const CORE: &[&str] = &["numpy.core.multiarray", "numpy._core.multiarray"];
-const NUMERIC: &[&str] = &["numpy.core.numeric", "numpy._core.numeric"];
-const MASKED: &[&str] = &["numpy.ma.core", "numpy.ma"];
-const BUILTINS: &[&str] = &["builtins", "__builtin__"];
-const RANDOM: &[&str] = &["numpy.random._pickle"];
-
-const ROWS: &[Row] = &[
-    (
-        &["numpy"],
-        &["dtype"],
-        Use::class(
-            &[
-                &[Text],
-                &[Text, Number, Number],
-                &[Takes::Is(Is::Scalar)],
-                &[Takes::Is(Is::Scalar), Number, Number],
-            ],
-            Is::Plain,
-        )
-        .with(State::Dtype),
-    ),
-    (&["numpy"], &["ndarray"], Use::value(Is::Ndarray)),
-    (
-        &["numpy"],
-        SCALARS,
-        Use::class(&[&[], &[Number], &[Bytes], &[Text, Text]], Is::Other).own(Is::Scalar),
-    ),
-    (&["numpy.dtypes"], DTYPES, Use::class(&[&[], &[Int]], Is::Plain)),
-    (
-        CORE,
-        &["_reconstruct"],
-        Use::function(&[&[Takes::Is(Is::Ndarray), Ints, Bytes]], Is::Array).with(State::Array),
-    ),
-    (CORE, &["scalar"], Use::function(&[&[Takes::Is(Is::Plain), Bytes]], Is::Other)),
-    (
-        NUMERIC,
-        &["_frombuffer"],
-        Use::function(&[&[Bytes, Takes::Is(Is::Plain), Ints, Text]], Is::Array),
-    ),
-    (
-        &["numpy.ma.core"],
-        &["_mareconstruct"],
-        Use::function(&[&[Takes::Is(Is::Masked), Takes::Is(Is::Ndarray), Ints, Bytes]], Is::Array)
-            .with(State::Masked),
-    ),
-    (MASKED, &["MaskedArray"], Use::value(Is::Masked)),
-    (MASKED, &["MaskedConstant"], Use::class(&[&[]], Is::Other)),
-    (MASKED, &["mvoid"], Use::value(Is::Masked)),
-    (
-        RANDOM,
-        &["__randomstate_ctor", "__generator_ctor"],
-        Use::function(
-            &[
-                &[Text],
-                &[Takes::Is(Is::Other)],
-                &[Text, Takes::Is(Is::Constructor)],
-                &[Takes::Is(Is::Other), Takes::Is(Is::Constructor)],
-            ],
-            Is::Other,
-        )
-        .with(State::Values),
-    ),
-    (
-        RANDOM,
-        &["__bit_generator_ctor"],
-        Use::function(&[&[Text], &[Takes::Is(Is::Generator)]], Is::Other)
-            .with(State::Values)
-            .own(Is::Constructor),
-    ),
-    (&["numpy.random._mt19937"], &["MT19937"], Use::value(Is::Generator)),
-    (&["numpy.random._pcg64"], &["PCG64", "PCG64DXSM"], Use::value(Is::Generator)),
-    (&["numpy.random._philox"], &["Philox"], Use::value(Is::Generator)),
-    (&["numpy.random._sfc64"], &["SFC64"], Use::value(Is::Generator)),
-    (
-        &["numpy.random.bit_generator"],
-        &["__pyx_unpickle_SeedSequence"],
-        Use::function(&[&[Takes::Is(Is::Class), Int, Takes::None]], Is::Other).with(State::Values),
-    ),
-    (&["numpy.random.bit_generator"], &["SeedSequence"], Use::value(Is::Class)),
-    (
-        &["_codecs"],
-        &["encode"],
-        Use::function(&[&[Text, OneOf(&["latin1", "latin-1", "utf-8"])]], Is::Bytes),
-    ),
-    (
-        &["collections"],
-        &["OrderedDict"],
-        Use::class(&[&[], &[List], &[Tuple], &[Dict]], Is::Mapping)
-            .with(State::Attributes)
-            .with_pairs(),
-    ),
-    (&["collections"], &["Counter"], Use::class(&[&[], &[Dict]], Is::Mapping).with_pairs()),
-    (
-        &["collections"],
-        &["defaultdict"],
-        Use::class(
-            &[&[], &[Takes::Is(Is::Class)], &[Takes::None], &[Takes::Is(Is::Class), Dict]],
-            Is::Mapping,
-        )
-        .with_pairs(),
-    ),
-    (
-        &["collections"],
-        &["deque"],
-        Use::class(&[&[], &[List], &[Tuple], &[List, Any], &[Tuple, Any]], Is::Other).with_items(),
-    ),
-    (
-        &["datetime"],
-        &["date", "datetime", "time", "timedelta", "timezone"],
-        Use::class(&[&[Rest]], Is::Other),
-    ),
-    (&["decimal"], &["Decimal"], Use::class(&[&[Text]], Is::Other)),
-    (&["pathlib", "pathlib._local"], PATHS, Use::class(&[&[Rest]], Is::Other)),
-    (BUILTINS, &["object"], Use::class(&[&[]], Is::Other).own(Is::Object)),
-    (BUILTINS, &["bytes"], Use::class(&[&[], &[Bytes], &[List], &[Text, Text]], Is::Bytes)),
-    (
-        BUILTINS,
-        &["bytearray"],
-        Use::class(&[&[], &[Bytes], &[List], &[Takes::Is(Is::Bytes)], &[Text, Text]], Is::Bytes),
-    ),
-    (
-        BUILTINS,
-        &["bool", "complex", "float", "int", "long"],
-        Use::class(&[&[], &[Number], &[Number, Number], &[Text]], Is::Other),
-    ),
-    (
-        BUILTINS,
-        &["range", "xrange", "slice"],
-        Use::class(&[&[Any], &[Any, Any], &[Any, Any, Any]], Is::Other),
-    ),
-    (BUILTINS, &["str", "unicode"], Use::class(&[&[], &[Text], &[Bytes, Text]], Is::Other)),
-    (BUILTINS, &["dict"], Use::class(&[&[], &[List], &[Dict]], Is::Mapping).with_pairs()),
-    (
-        BUILTINS,
-        &["frozenset", "list", "set", "tuple"],
-        Use::class(&[&[], &[List], &[Tuple]], Is::Other).with_items(),
-    ),
-    (BUILTINS, &["eval"], Use::function(&[&[OneOf(&["data"]), Takes::Data]], Is::Array)),
-    (
-        &["copyreg", "copy_reg"],
-        &["_reconstructor"],
-        Use::function(&[&[Takes::Is(Is::Class), Takes::Is(Is::Object), Takes::None]], Is::Other)
-            .with(State::Attributes),
-    ),
-    (BUILTINS, &["getattr"], Use::function(&[&[Takes::Is(Is::Functions), Name]], Is::Other)),
-];
-
-/// Classes of paths, which are created but not followed.
-const PATHS: &[&str] =
-    &["Path", "PosixPath", "PurePath", "PurePosixPath", "PureWindowsPath", "WindowsPath"];
-
-/// Classes of scalars.
-#[rustfmt::skip]
-const SCALARS: &[&str] = &[
-    "bool_", "bool", "bytes_", "complex128", "complex64", "datetime64", "float16", "float32",
-    "float64", "int16", "int32", "int64", "int8", "str_", "timedelta64", "uint16", "uint32", "uint64",
-    "uint8", "void",
-];
-
-#[rustfmt::skip]
-const DTYPES: &[&str] = &[
-    "BoolDType", "BytesDType", "Complex128DType", "Complex64DType", "DateTime64DType", "Float16DType",
-    "Float32DType", "Float64DType", "Int16DType", "Int32DType", "Int64DType", "Int8DType", "StrDType",
-    "TimeDelta64DType", "UInt16DType", "UInt32DType", "UInt64DType", "UInt8DType",
-];

@@ -17,7 +17,8 @@
 //! | the nesting of values; plain values as JSON | `survey`, `json` |
 //! | a pickle without the elements of its tensors, for writing it back | `kept` |
 //! | what a hostile pickle would import and call, however damaged it is | `scan` |
-//! | imports and calls of honest pickles of tensors | `known` |
+//! | imports and calls of honest pickles of tensors; the table of those of any framework | `known`, `rows` |
+//! | modules that an installation of Python may have | `modules` |
 //! | values to bytes | `write` |
 //! | opcodes with their offsets, as a byte map | `map` |
 //!
@@ -42,6 +43,7 @@ mod machine;
 mod map;
 mod modules;
 mod opcode;
+mod rows;
 mod scan;
 mod shapes;
 mod survey;

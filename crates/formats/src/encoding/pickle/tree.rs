@@ -61,6 +61,25 @@ pub(crate) enum Node {
     Unknown,
 }
 
+impl Node {
+    /// Calls `each` with every value inside; of an object, those that it is given, without its callable and its arguments.
+    pub(super) fn each_value(&self, mut each: impl FnMut(Id)) {
+        match self {
+            Self::List(ids) | Self::Tuple(ids) | Self::Set(ids) | Self::FrozenSet(ids) => {
+                ids.iter().copied().for_each(each);
+            }
+            Self::Dict(pairs) => pairs.iter().flat_map(|(a, b)| [*a, *b]).for_each(each),
+            Self::Object(object) => {
+                let given = object.named.iter().chain(&object.state).chain(&object.items);
+                given.copied().for_each(&mut each);
+                object.pairs.iter().flat_map(|(a, b)| [*a, *b]).for_each(each);
+            }
+            Self::Persistent(id) => each(*id),
+            _ => {}
+        }
+    }
+}
+
 /// An object that Python would create by a call.
 #[derive(Debug)]
 pub(crate) struct Object {
@@ -111,34 +130,15 @@ impl Tree {
     pub(super) fn handed_on(&self) -> BTreeSet<Id> {
         let mut handed_on = BTreeSet::new();
         for node in &self.nodes {
-            let mut add = |id: &Id| {
-                if let Node::Global(..) = self.node(*id) {
-                    handed_on.insert(*id);
+            node.each_value(|id| {
+                if let Node::Global(..) = self.node(id) {
+                    handed_on.insert(id);
                 }
-            };
-            match node {
-                Node::List(ids) | Node::Tuple(ids) | Node::Set(ids) | Node::FrozenSet(ids) => {
-                    ids.iter().for_each(add);
-                }
-                Node::Dict(pairs) => pairs.iter().for_each(|(key, value)| {
-                    add(key);
-                    add(value);
-                }),
-                Node::Object(object) => {
-                    add(&object.arguments);
-                    object
-                        .named
-                        .iter()
-                        .chain(&object.state)
-                        .chain(&object.items)
-                        .for_each(&mut add);
-                    object.pairs.iter().for_each(|(key, value)| {
-                        add(key);
-                        add(value);
-                    });
-                }
-                Node::Persistent(id) => add(id),
-                _ => {}
+            });
+            if let Node::Object(object) = node
+                && let Node::Global(..) = self.node(object.arguments)
+            {
+                handed_on.insert(object.arguments);
             }
         }
         handed_on
