@@ -14,6 +14,9 @@ use lodstone_store::Blob;
 use crate::encoding::zip;
 use crate::{Error, Probe, identify};
 
+/// The signature of HDF5.
+pub(crate) const HDF5: [u8; 8] = *b"\x89HDF\r\n\x1a\n";
+
 /// First bytes of files that are not models, and what they are.
 const KINDS: [(&[u8], &str); 8] = [
     (b"\x1f\x8b", "compressed by gzip: decompress it first"),
@@ -22,7 +25,7 @@ const KINDS: [(&[u8], &str); 8] = [
     (b"\x28\xb5\x2f\xfd", "compressed by Zstandard: decompress it first"),
     (b"7z\xbc\xaf\x27\x1c", "a 7-Zip archive: extract it first"),
     (b"version https://git-lfs", "a Git LFS pointer, not the file itself: run `git lfs pull`"),
-    (b"\x89HDF\r\n\x1a\n", "an HDF5 file, and reading it is not supported"),
+    (&HDF5, "an HDF5 file, and reading it is not supported"),
     (b"GGUF", "a GGUF file, and reading it is not supported"),
 ];
 

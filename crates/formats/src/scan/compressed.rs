@@ -51,10 +51,7 @@ pub(super) fn is_sound(method: Method, blob: &Blob) -> bool {
         return false;
     };
     let mut bytes = Vec::new();
-    let damage = match method {
-        Method::Gzip => some(&mut GzDecoder::new(head.as_ref()), SOME, &mut bytes),
-        _ => some(&mut ZlibDecoder::new(head.as_ref()), SOME, &mut bytes),
-    };
+    let (damage, _) = stream(method, &head, SOME, &mut bytes);
     damage.is_none() || bytes.len() as u64 >= SOME
 }
 
@@ -71,16 +68,7 @@ pub(super) fn inflate(method: Method, compressed: &Bytes, max: u64) -> Inflated 
     let (mut bytes, mut rest) = (Vec::new(), compressed.as_ref());
     loop {
         let left = max.saturating_sub(bytes.len() as u64);
-        let (damage, after) = match method {
-            Method::Gzip => {
-                let mut decoder = GzDecoder::new(rest);
-                (some(&mut decoder, left, &mut bytes), decoder.into_inner())
-            }
-            _ => {
-                let mut decoder = ZlibDecoder::new(rest);
-                (some(&mut decoder, left, &mut bytes), decoder.into_inner())
-            }
-        };
+        let (damage, after) = stream(method, rest, left, &mut bytes);
         let is_another = method == Method::Gzip && after.starts_with(b"\x1f\x8b");
         if damage.is_none() && is_another {
             rest = after;
@@ -91,6 +79,25 @@ pub(super) fn inflate(method: Method, compressed: &Bytes, max: u64) -> Inflated 
             (size > 0).then(|| format!("{size} unused bytes after the compressed data"))
         };
         return Inflated { damage: damage.or_else(behind), bytes };
+    }
+}
+
+/// Decompresses the first stream of some bytes; returns the reason if it is incomplete, and the bytes behind it.
+fn stream<'a>(
+    method: Method,
+    compressed: &'a [u8],
+    left: u64,
+    bytes: &mut Vec<u8>,
+) -> (Option<String>, &'a [u8]) {
+    match method {
+        Method::Gzip => {
+            let mut decoder = GzDecoder::new(compressed);
+            (some(&mut decoder, left, bytes), decoder.into_inner())
+        }
+        _ => {
+            let mut decoder = ZlibDecoder::new(compressed);
+            (some(&mut decoder, left, bytes), decoder.into_inner())
+        }
     }
 }
 

@@ -11,6 +11,7 @@ use crate::encoding::pickle::{self, Finding, Import, Loads, Tree};
 use crate::encoding::{tar, zip};
 use crate::numpy::survey::{self, Elements};
 use crate::registry::{OPAQUE, OUTSIDE};
+use crate::unrecognized::HDF5;
 use crate::{Error, Result, numpy};
 
 /// Extensions of pickles: in such files, the scan continues after damage.
@@ -105,16 +106,16 @@ impl Look<'_> {
     fn kind(&self, place: &Entry<'_>, head: &[u8]) -> Kind {
         let size = place.numbers.and_then(|numbers| numbers.get(place.name));
         let is_numbers = size == Some(&place.blob.len());
-        match compressed::method(head) {
-            _ if is_zip(head) => Kind::Zip,
-            _ if tar::is_tar(head) => Kind::Tar,
-            _ if numpy::is_npy(head) => Kind::Array,
+        match signature(head) {
             // The first bytes of numbers are those of compressed data by chance.
-            Some(method) if !is_numbers || compressed::is_sound(method, place.blob) => {
-                Kind::Compressed(method)
+            Some(Kind::Compressed(method))
+                if is_numbers && !compressed::is_sound(method, place.blob) =>
+            {
+                Kind::Numbers
             }
-            _ if is_numbers => Kind::Numbers,
-            _ => Kind::Other,
+            Some(kind) => kind,
+            None if is_numbers => Kind::Numbers,
+            None => Kind::Other,
         }
     }
 
@@ -598,7 +599,7 @@ fn hdf5(blob: &Blob) -> Result<Option<u64>> {
     for start in std::iter::once(0).chain(powers).take_while(|start| start + 8 <= blob.len()) {
         let mut signature = [0; 8];
         blob.read_at(start, &mut signature)?;
-        if signature == *b"\x89HDF\r\n\x1a\n" {
+        if signature == HDF5 {
             return Ok(Some(start));
         }
     }
@@ -607,25 +608,34 @@ fn hdf5(blob: &Blob) -> Result<Option<u64>> {
 
 /// Returns whether bytes are a file of another kind: a program, an archive, an array, compressed data.
 fn is_other(blob: &Blob) -> bool {
-    const STARTS: [&[u8]; 7] = [
-        b"\x7fELF",
+    const MACHO: [&[u8]; 5] = [
         b"\xfe\xed\xfa\xce",
         b"\xfe\xed\xfa\xcf",
         b"\xce\xfa\xed\xfe",
         b"\xcf\xfa\xed\xfe",
         b"\xca\xfe\xba\xbe",
-        b"\x93NUMPY",
     ];
     let Ok(head) = blob.head(tar::BLOCK as u64) else { return false };
+    let has_signature = match signature(&head) {
+        Some(Kind::Compressed(method)) => compressed::is_sound(method, blob),
+        other => other.is_some(),
+    };
     let is_windows = head.starts_with(b"MZ") && head.windows(4).any(|bytes| bytes == b"PE\0\0");
-    let is_compressed =
-        compressed::method(&head).is_some_and(|method| compressed::is_sound(method, blob));
-    STARTS.iter().any(|start| head.starts_with(start))
+    has_signature
+        || is_executable(blob)
         || is_windows
-        || is_compressed
-        || is_zip(&head)
-        || tar::is_tar(&head)
+        || MACHO.iter().any(|start| head.starts_with(start))
         || hdf5(blob).is_ok_and(|start| start.is_some())
+}
+
+/// Returns the kind of a file by its first bytes.
+fn signature(head: &[u8]) -> Option<Kind> {
+    match compressed::method(head) {
+        _ if is_zip(head) => Some(Kind::Zip),
+        _ if tar::is_tar(head) => Some(Kind::Tar),
+        _ if numpy::is_npy(head) => Some(Kind::Array),
+        method => method.map(Kind::Compressed),
+    }
 }
 
 fn is_zip(head: &[u8]) -> bool {

@@ -208,7 +208,7 @@ fn is_special(attributes: u32) -> bool {
 /// Fails if a field has another name for a member, which some readers prefer.
 fn check_fields(blob: &Blob, offset: u64, name: &str, fields: ExtraFields<'_>) -> Result<()> {
     for (kind, field) in fields {
-        // A version, the checksum of the name in the header, and a name in UTF-8.
+        // A version, the checksum of the name in the header, and a name in UTF-8. A shorter field has another name: none.
         let other = field.get(5..).unwrap_or_default();
         if kind == ExtraFieldId::INFO_ZIP_UNICODE_PATH && other != name.as_bytes() {
             let found = format!("`{}` in another field", other.escape_ascii());
