@@ -73,15 +73,21 @@ pub(crate) fn check_allowed(report: &Report, allow: &[Loss]) -> Result<()> {
 /// `w._local_tensor`.
 pub fn composed(parameters: &[Parameter]) -> BTreeMap<&str, Vec<&str>> {
     let is_absent = |parameter: &&Parameter| matches!(parameter.tensor.kind, Kind::Absent);
-    let parts = |name: &str| {
-        let is_part =
-            |part: &&str| part.strip_prefix(name).is_some_and(|rest| rest.starts_with('.'));
-        let others = parameters.iter().filter(|other| !is_absent(other));
-        others.map(|other| &*other.name).filter(is_part).collect::<Vec<&str>>()
-    };
     let absent = parameters.iter().filter(is_absent);
-    let each = absent.map(|parameter| (&*parameter.name, parts(&parameter.name)));
-    each.filter(|(_, parts)| !parts.is_empty()).collect()
+    let mut composed: BTreeMap<&str, Vec<&str>> =
+        absent.map(|parameter| (&*parameter.name, Vec::new())).collect();
+    if composed.is_empty() {
+        return composed;
+    }
+    for part in parameters.iter().filter(|parameter| !is_absent(parameter)) {
+        for (dot, _) in part.name.match_indices('.') {
+            if let Some(parts) = part.name.get(..dot).and_then(|whole| composed.get_mut(whole)) {
+                parts.push(&part.name);
+            }
+        }
+    }
+    composed.retain(|_, parts| !parts.is_empty());
+    composed
 }
 
 /// Removes tensors that only consist of others.

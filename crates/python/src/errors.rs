@@ -45,9 +45,9 @@ pub(crate) fn raise_program(py: Python<'_>, error: ProgramError) -> PyErr {
 
 /// Returns the exception for a tensor whose elements are in no file.
 pub(crate) fn raise_absent(py: Python<'_>, model: Option<&Model>, name: &str) -> PyErr {
-    let composed = model.map(|model| lodstone::composed(&model.parameters)).unwrap_or_default();
-    let (class, message) = match composed.get(name) {
-        Some(parts) => ("UnsupportedError", consists_of(name, parts)),
+    let parts = model.and_then(|model| lodstone::composed(&model.parameters).remove(name));
+    let (class, message) = match parts {
+        Some(parts) => ("UnsupportedError", consists_of(name, &parts)),
         None if model.is_some_and(lodstone::has_meta) => {
             ("UnsupportedError", format!("`{name}` has no elements: its device was `meta`"))
         }

@@ -295,21 +295,28 @@ def special(name, data, mode=0, extra=b""):
     return out.getvalue()
 
 
-def stored(key, data):
-    """Returns an archive of PyTorch whose only storage is other data."""
+def persistent(value, storage=b"FloatStorage"):
+    """Returns a PyTorch pickle of one storage, whose class is replaced by another."""
+    out = io.BytesIO()
+
     class Pickler(pickle._Pickler):
         def persistent_id(self, obj):
             return obj if isinstance(obj, tuple) and obj[:1] == ("storage",) else None
 
         def save_global(self, obj, name=None):
-            self.write(b"ctorch\nByteStorage\n")
+            self.write(b"ctorch\n" + storage + b"\n")
 
         dispatch = dict(pickle._Pickler.dispatch)
         dispatch[type] = save_global
 
-    out = io.BytesIO()
-    Pickler(out, 2).dump([("storage", float, key, "cpu", len(data))])
-    return torch(out.getvalue(), ("archive/data/" + key, data))
+    Pickler(out, 2).dump(value)
+    return out.getvalue()
+
+
+def stored(key, data):
+    """Returns an archive of PyTorch whose only storage is other data."""
+    pickled = persistent([("storage", float, key, "cpu", len(data))], b"ByteStorage")
+    return torch(pickled, ("archive/data/" + key, data))
 
 
 def device(block):
@@ -441,24 +448,6 @@ def asked(data):
             except Exception:
                 break
     return names
-
-
-def persistent(value):
-    """Returns a PyTorch pickle of one storage, whose class is replaced by another."""
-    out = io.BytesIO()
-
-    class Pickler(pickle._Pickler):
-        def persistent_id(self, obj):
-            return obj if isinstance(obj, tuple) and obj[:1] == ("storage",) else None
-
-        def save_global(self, obj, name=None):
-            self.write(b"ctorch\nFloatStorage\n")
-
-        dispatch = dict(pickle._Pickler.dispatch)
-        dispatch[type] = save_global
-
-    Pickler(out, 2).dump(value)
-    return out.getvalue()
 
 
 def values():

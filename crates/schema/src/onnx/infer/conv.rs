@@ -52,9 +52,13 @@ fn kernel(node: &Node<'_>, weights: Option<&[Dim]>, count: usize) -> Checked<Vec
     })
 }
 
-/// Returns the shape of weights, which must have the rank of the input.
-fn weights<'a>(node: &Node<'a>, index: usize, rank: usize) -> Checked<Option<&'a [Dim]>> {
-    node.ranked(index, rank)
+/// Returns the shape of weights, which must have the rank of the input, if that is known.
+pub(super) fn weights<'a>(
+    node: &Node<'a>,
+    index: usize,
+    input: Option<&[Dim]>,
+) -> Checked<Option<&'a [Dim]>> {
+    input.map_or(Ok(node.shape(index)), |input| node.ranked(index, input.len()))
 }
 
 fn group(node: &Node<'_>) -> Checked<u64> {
@@ -66,11 +70,7 @@ fn group(node: &Node<'_>) -> Checked<u64> {
 /// Returns the shape of a convolution of an input by weights, which are another one.
 pub(super) fn convolved(node: &Node<'_>, input: usize, weight: usize) -> Checked<Option<Vec<Dim>>> {
     let shape = node.at_least(input, 3)?;
-    let weights = match shape {
-        Some(shape) => weights(node, weight, shape.len())?,
-        None => node.shape(weight),
-    };
-    convolved_shape(node, shape, weights)
+    convolved_shape(node, shape, weights(node, weight, shape)?)
 }
 
 /// Returns the shape of a convolution of [batch, channels, spatial..] with weights of the same rank.
@@ -117,7 +117,7 @@ fn transposed(node: &mut Node<'_>) -> Outcome {
 
 fn transposed_shape(node: &Node<'_>, shape: &[Dim]) -> Checked<Vec<Dim>> {
     let (head, spatial) = shape.split_at(2.min(shape.len()));
-    let weights = weights(node, 1, shape.len())?;
+    let weights = weights(node, 1, Some(shape))?;
     if let (Some(channels), Some(found)) = (head.get(1), weights.and_then(|dims| dims.first()))
         && merged(channels, found).is_none()
     {

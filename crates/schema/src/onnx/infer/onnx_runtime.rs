@@ -3,13 +3,14 @@
 use lodstone_model::{DType, Dim};
 
 use super::Rule;
-use super::conv::{convolved, convolved_shape};
+use super::conv::{convolved, convolved_shape, weights};
 use super::dims::{Checked, broadcast, merged, merged_shapes, show};
 use super::linear::{matrix, product, product_of};
 use super::node::{Node, Outcome};
 use super::pool::{global, pool};
 use super::quantize::{dequantize, quantize};
 use super::value::UNDEFINED;
+use crate::Finding;
 
 pub(super) const RULES: &[(&str, Rule)] = &[
     ("BiasGelu", same),
@@ -26,9 +27,9 @@ pub(super) const RULES: &[(&str, Rule)] = &[
     ("MatMulIntegerToFloat", float_product),
     ("MatMulNBits", few_bits),
     ("MultiHeadAttention", multi_head),
+    ("NhwcConv", channels_last_conv),
     ("QGemm", quantized_gemm),
     ("QLinearAdd", pair),
-    ("NhwcConv", channels_last_conv),
     ("QLinearAveragePool", |node| pooled(node, pool)),
     ("QLinearConv", quantized_conv),
     ("QLinearGlobalAveragePool", |node| pooled(node, global)),
@@ -107,13 +108,14 @@ fn float_product(node: &mut Node<'_>) -> Outcome {
 
 /// Fails unless an input is broadcast to a shape without changing it.
 fn fits(node: &Node<'_>, input: usize, shape: Option<&[Dim]>) -> Outcome {
+    // An unknown shape contradicts nothing.
     let (Some(found), Some(shape)) = (node.shape(input), shape) else { return Ok(()) };
     let whole = broadcast(&[Some(found), Some(shape)])?;
     match whole.is_none_or(|whole| merged_shapes(&whole, shape).is_some()) {
         true => Ok(()),
         false => {
             let wrong = format!("expected dims that fit {}, found {}", show(shape), show(found));
-            Err(crate::Finding::from(wrong).about_input(input))
+            Err(Finding::from(wrong).about_input(input))
         }
     }
 }
@@ -125,8 +127,11 @@ fn turned_product(node: &mut Node<'_>) -> Outcome {
         let Some(shape) = node.at_least(input, 1)? else { return Ok(None) };
         let mut shape = shape.to_vec();
         let rank = shape.len();
-        if rank > 2 && node.flag(batches) {
-            shape.get_mut(..rank - 1).unwrap_or_default().rotate_left(1);
+        if let [front @ .., _] = shape.as_mut_slice()
+            && front.len() > 1
+            && node.flag(batches)
+        {
+            front.rotate_left(1);
         }
         if rank > 1 && node.flag(last) {
             shape.swap(rank - 2, rank - 1);
@@ -158,7 +163,7 @@ fn has_filters(node: &Node<'_>, bias: usize, filters: Option<&Dim>) -> Outcome {
         && merged(found, filters).is_none()
     {
         let wrong = format!("expected {filters} numbers, one for each filter, found {found}");
-        return Err(crate::Finding::from(wrong).about_input(bias));
+        return Err(Finding::from(wrong).about_input(bias));
     }
     Ok(())
 }
@@ -168,11 +173,10 @@ fn moved(shape: Option<&[Dim]>, to_front: bool) -> Option<Vec<Dim>> {
     let mut shape = shape?.to_vec();
     let behind = shape.get_mut(1..)?;
     if !behind.is_empty() {
-        if to_front {
-            behind.rotate_right(1)
-        } else {
-            behind.rotate_left(1)
-        };
+        match to_front {
+            true => behind.rotate_right(1),
+            false => behind.rotate_left(1),
+        }
     }
     Some(shape)
 }
@@ -181,8 +185,8 @@ fn moved(shape: Option<&[Dim]>, to_front: bool) -> Option<Vec<Dim>> {
 fn channels_last_conv(node: &mut Node<'_>) -> Outcome {
     let dtype = node.same_dtype([0, 1])?;
     let x = moved(node.at_least(0, 3)?, true);
-    let rank = x.as_ref().map_or(Ok(node.shape(1)), |x| node.ranked(1, x.len()))?;
-    let shape = convolved_shape(node, x.as_deref(), moved(rank, true).as_deref())?;
+    let weights = moved(weights(node, 1, x.as_deref())?, true);
+    let shape = convolved_shape(node, x.as_deref(), weights.as_deref())?;
     has_filters(node, 2, shape.as_ref().and_then(|shape| shape.get(1)))?;
     node.tensor(0, dtype, moved(shape.as_deref(), false));
     Ok(())
@@ -194,8 +198,7 @@ fn quantized_conv(node: &mut Node<'_>) -> Outcome {
     let last = node.flag("channels_last");
     let x = node.at_least(0, 3)?;
     let x = if last { moved(x, true) } else { x.map(<[Dim]>::to_vec) };
-    let weights = x.as_ref().map_or(Ok(node.shape(3)), |x| node.ranked(3, x.len()))?;
-    let shape = convolved_shape(node, x.as_deref(), weights)?;
+    let shape = convolved_shape(node, x.as_deref(), weights(node, 3, x.as_deref())?)?;
     has_filters(node, 8, shape.as_ref().and_then(|shape| shape.get(1)))?;
     node.tensor(0, node.dtype(7), if last { moved(shape.as_deref(), false) } else { shape });
     Ok(())
@@ -225,12 +228,14 @@ fn quantized_gemm(node: &mut Node<'_>) -> Outcome {
 fn few_bits(node: &mut Node<'_>) -> Outcome {
     let dim = |name: &str| node.int_attribute(name).and_then(|dim| u64::try_from(dim).ok());
     let columns = dim("N").map_or(Dim::Unknown, Dim::Known);
-    let shape = match node.at_least(0, 1)? {
-        Some([.., Dim::Known(found)]) if dim("K").is_some_and(|inner| inner != *found) => {
-            let inner = dim("K").unwrap_or_default();
-            let wrong = format!("expected {inner} numbers in rows, found {found}");
-            return Err(crate::Finding::from(wrong).about_input(0));
-        }
+    let x = node.at_least(0, 1)?;
+    if let (Some([.., Dim::Known(found)]), Some(inner)) = (x, dim("K"))
+        && inner != *found
+    {
+        let wrong = format!("expected {inner} numbers in rows, found {found}");
+        return Err(Finding::from(wrong).about_input(0));
+    }
+    let shape = match x {
         Some([front @ .., _]) => Some(front.iter().cloned().chain([columns]).collect()),
         _ => None,
     };
@@ -254,7 +259,7 @@ fn embedding(node: &mut Node<'_>) -> Outcome {
         && found > positions
     {
         let wrong = format!("expected at most {positions} words, found {found}");
-        return Err(crate::Finding::from(wrong).about_input(0));
+        return Err(Finding::from(wrong).about_input(0));
     }
     let whole = vec![batch.clone(), length, hidden];
     node.tensor(0, node.dtype(2), Some(whole.clone()));
