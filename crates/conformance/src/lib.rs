@@ -10,10 +10,13 @@
 //! }
 //! ```
 //!
-//! A store with links, modes or interrupted processes needs its own tests for these.
+//! A store with links, modes or interrupted processes needs its own tests for these; `system` lets single system calls
+//! of a program fail, on Linux.
 
 mod publishing;
 mod reading;
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+pub mod system;
 
 use lodstone_store::{Commit, Location, Output, Progress, Result};
 

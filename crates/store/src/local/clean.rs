@@ -1,11 +1,10 @@
 //! Removal of leftovers of killed processes.
 
-use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
-use super::staging::{hidden_name, stem, stem_of};
-use super::write_dir::{Below, Lock, WriteDir, rename_new};
+use super::staging::{hide, stem, stem_of};
+use super::write_dir::{Below, Lock, WriteDir};
 use super::{exchange, pending};
 use crate::names::parent_of;
 use crate::{Error, Progress, Recovery, StepKind};
@@ -19,6 +18,7 @@ pub(super) fn clean(home: &Arc<WriteDir>, stem: Option<&str>, progress: &Progres
     let names = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
     // Collected first: removals may disturb the iteration.
     let names: Vec<_> = names.filter(|name| stem_of(name).is_some()).collect();
+    let is_locked = |place: &WriteDir| place.lock().is_ok_and(|lock| lock == Lock::Held);
     let mut removed = 0;
     for name in names {
         let of = stem_of(&name).unwrap_or_default();
@@ -27,17 +27,17 @@ pub(super) fn clean(home: &Arc<WriteDir>, stem: Option<&str>, progress: &Progres
         }
         let Ok(place) = home.enter(&name) else { continue };
         // Before the lock was taken, the writer may have published the directory.
-        if place.lock() != Lock::Held || !place.is_at(home, &name) {
+        if !is_locked(&place) || !place.is_at(home, &name).unwrap_or(false) {
             continue;
         }
         match place.dir.is_dir(exchange::REPLACED) {
             true => exchange::retire_left_over(home, &name, of, &place, progress),
             false => remove(home, &name, &place, progress),
         }
-        removed += usize::from(!place.is_at(home, &name));
+        removed += usize::from(!place.is_at(home, &name).unwrap_or(true));
     }
     // The writer was killed before it could exchange the directory. A live writer holds the lock.
-    if stem.is_none() && home.dir.is_dir(exchange::REPLACED) && home.lock() == Lock::Held {
+    if stem.is_none() && home.dir.is_dir(exchange::REPLACED) && is_locked(home) {
         remove_directory(home, Path::new(exchange::REPLACED), progress);
         home.unlock();
     }
@@ -46,7 +46,8 @@ pub(super) fn clean(home: &Arc<WriteDir>, stem: Option<&str>, progress: &Progres
 
 /// Removes a directory called `name` and its contents; links are removed, not followed.
 pub(super) fn remove(home: &WriteDir, name: &str, place: &WriteDir, progress: &Progress) {
-    let below = Below::of(place).unwrap_or_default();
+    let mut below = Below::default();
+    let _ = below.find(place);
     for file in &below.files {
         let removed = progress.step(StepKind::Remove, &place.path.join(file));
         let _ = removed.map(|()| place.dir.remove_file(file));
@@ -74,17 +75,11 @@ pub(super) fn remove_dir(path: &Path, progress: &Progress) -> crate::Result<()> 
     let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
     let place = parent.enter(name).map_err(failed)?;
     // The cleanup skips locked directories.
-    if place.lock() == Lock::Busy {
+    if place.lock().map_err(failed)? == Lock::Busy {
         return Err(Error::Busy { path: path.to_path_buf() });
     }
     progress.step(StepKind::Retire, path)?;
-    let hidden = loop {
-        let hidden = hidden_name(&stem(name));
-        match rename_new((&parent, name), (&parent, &hidden)) {
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-            renamed => break renamed.map(|()| hidden).map_err(failed)?,
-        }
-    };
+    let hidden = hide((&parent, name), &parent, &stem(name)).map_err(failed)?;
     parent.sync(progress)?;
     remove(&parent, &hidden, &place, progress);
     Ok(())

@@ -41,9 +41,15 @@ pub(super) fn publish(
     if here || !staging.locked || stem(name) != name || !has_only(root, &staging.name, names)? {
         return Ok(false);
     }
-    let Ok(parent) = WriteDir::open(parent).map(Arc::new) else { return Ok(false) };
+    let parent = match WriteDir::open(parent) {
+        Err(Error::Io { source, .. }) if source.kind() == io::ErrorKind::PermissionDenied => {
+            return Ok(false);
+        }
+        parent => Arc::new(parent?),
+    };
     // Locked, so that no cleanup mistakes the old root for a leftover.
-    if root.lock() != Lock::Held || !root.is_at(&parent, name) {
+    let locked = root.lock().map_err(failed)?;
+    if locked != Lock::Held || !root.is_at(&parent, name).map_err(failed)? {
         return Ok(false);
     }
     if !inherit(staging, root).map_err(failed)? {
@@ -55,11 +61,12 @@ pub(super) fn publish(
     }
     // Sync before the removal of the old contents.
     parent.sync(progress)?;
-    let new = parent.enter(name).map_err(failed)?;
-    // The old root now has the name of the staging directory.
-    let old = root.dir.try_clone().map_err(failed)?;
-    let old = WriteDir::at(old, parent.path.join(&staging.name));
-    retire((&parent, &staging.name), &old, &new, &|file| names.contains(file), progress);
+    staging.spare.clear();
+    // The old root now has the name of the staging directory. If it cannot be opened, the next commit removes it.
+    if let (Ok(new), Ok(old)) = (parent.enter(name), root.dir.try_clone()) {
+        let old = WriteDir::at(old, parent.path.join(&staging.name));
+        retire((&parent, &staging.name), &old, &new, &|file| names.contains(file), progress);
+    }
     Ok(true)
 }
 
@@ -160,7 +167,8 @@ fn has_attributes(place: &WriteDir) -> bool {
             .unwrap_or_default()
             .split(|byte| *byte == 0)
             .any(|name| !name.is_empty() && !name.starts_with(b"security.")),
-        Err(errno) => errno == Errno::RANGE,
+        // Unless the file system has none, there may be some.
+        Err(errno) => ![Errno::NOSYS, Errno::OPNOTSUPP, Errno::NOTSUP].contains(&errno),
     }
 }
 

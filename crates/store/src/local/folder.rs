@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use super::file::LocalFile;
 use super::waiting::{Log, check_below, target_of};
+use super::write_dir::if_there;
 use crate::store::Folder;
 use crate::{Error, Escape, Links, Listing, Result, Source};
 
@@ -23,7 +24,7 @@ impl LocalFolder {
     pub(super) fn open(path: &Path, links: Links, mmap: bool) -> Result<Self> {
         let dir = cap_std::fs::Dir::open_ambient_dir(path, cap_std::ambient_authority())
             .map_err(Error::io("open the directory", path))?;
-        let (path, logs) = (path.to_path_buf(), Log::above(path));
+        let (path, logs) = (path.to_path_buf(), Log::above(path)?);
         Ok(Self { dir, path, links, mmap, logs })
     }
 
@@ -46,13 +47,12 @@ impl Folder for LocalFolder {
             Links::Confined => self.dir.metadata(name).map(|metadata| metadata.is_file()),
             Links::Follow => std::fs::metadata(&path).map(|metadata| metadata.is_file()),
         };
-        match metadata {
-            Ok(true) => {}
-            Ok(false) => {
+        match if_there(metadata).map_err(|error| self.explain(name, error))? {
+            Some(true) => {}
+            Some(false) => {
                 return Err(Error::NotAFile { path, found: "something that is not a file" });
             }
-            Err(error) if is_absent(&error) => return Ok(None),
-            Err(error) => return Err(self.explain(name, error)),
+            None => return Ok(None),
         }
         Ok(Some(Box::new(match self.links {
             Links::Confined => {
@@ -64,10 +64,14 @@ impl Folder for LocalFolder {
     }
 
     fn files(&self, max: usize) -> Result<Vec<String>> {
-        let there = self.everything(max)?.files.into_iter();
-        let mut files: Vec<_> =
-            there.filter_map(|name| target_of(&self.dir, &name).or(Some(name))).collect();
-        files.extend(self.logs.iter().flat_map(Log::waiting));
+        let mut files = self.everything(max)?.files;
+        for name in &mut files {
+            let target = target_of(&self.dir, name).map_err(|error| self.explain(name, error))?;
+            *name = target.unwrap_or(std::mem::take(name));
+        }
+        for log in &self.logs {
+            files.extend(log.waiting()?);
+        }
         Ok(files)
     }
 
@@ -105,10 +109,4 @@ impl Folder for LocalFolder {
         }
         Ok(found)
     }
-}
-
-fn is_absent(error: &std::io::Error) -> bool {
-    matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory)
-        // A name that exceeds the limit of the file system cannot exist.
-        || error.kind() == ErrorKind::InvalidFilename
 }

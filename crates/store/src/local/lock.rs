@@ -5,8 +5,9 @@ use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::FlockOperation;
-use rustix::io::{Errno, retry_on_intr};
+use rustix::io::retry_on_intr;
 
+use super::write_dir::{Lock, flock};
 use crate::store::Held;
 use crate::{Error, Result};
 
@@ -28,9 +29,10 @@ impl LocalLock {
         let mut options = OpenOptions::new();
         options.write(true).create(true).truncate(false).custom_flags(flags);
         let file = options.open(&path).map_err(Error::io("lock", &path))?;
-        match retry_on_intr(|| rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive)) {
-            Err(Errno::WOULDBLOCK) => Err(Error::Locked { path: directory.to_path_buf() }),
-            _ => Ok(Self { directory: directory.to_path_buf(), file }),
+        let lock = flock(&file, FlockOperation::NonBlockingLockExclusive);
+        match lock.map_err(Error::io("lock", &path))? {
+            Lock::Busy => Err(Error::Locked { path: directory.to_path_buf() }),
+            Lock::Held | Lock::Unknown => Ok(Self { directory: directory.to_path_buf(), file }),
         }
     }
 }

@@ -15,11 +15,12 @@ mod target;
 mod waiting;
 mod write_dir;
 
-use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, LazyLock};
 
 pub use file::LocalFile;
+
+use write_dir::if_there;
 
 use crate::store::{Atomicity, Folder, Held, Publisher};
 use crate::{Entry, Error, Links, Progress, Recovery, Result, Source, Stamp, StepKind, Store};
@@ -45,18 +46,14 @@ impl Store for LocalStore {
     }
 
     fn exists(&self, path: &Path) -> bool {
-        path.exists() || waiting::is_expected(path)
+        path.exists() || waiting::is_expected(path).unwrap_or(false)
     }
 
     fn is_there(&self, path: &Path) -> Result<bool> {
-        match std::fs::symlink_metadata(path) {
-            Ok(_) => Ok(true),
-            Err(error)
-                if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) =>
-            {
-                Ok(waiting::is_expected_beside(path))
-            }
-            Err(error) => Err(Error::io("look for", path)(error)),
+        let there = if_there(std::fs::symlink_metadata(path));
+        match there.map_err(Error::io("look for", path))? {
+            Some(_) => Ok(true),
+            None => waiting::is_expected_beside(path),
         }
     }
 
@@ -73,7 +70,7 @@ impl Store for LocalStore {
                 entries.push(Entry { name, is_dir });
             }
         }
-        entries.extend(waiting::waiting_entries(path));
+        entries.extend(waiting::waiting_entries(path)?);
         Ok(entries)
     }
 

@@ -16,7 +16,9 @@ use rustix::io::Errno;
 use super::attributes;
 use super::clean;
 use super::staging::Staging;
-use super::write_dir::{Below, Lock, Patience, WriteDir, identity, rename_new};
+use super::write_dir::{
+    Below, Lock, Patience, WriteDir, identity, if_there, is_no_directory, rename_new,
+};
 use crate::{Error, Progress, Result, StepKind};
 
 /// The name of a redo log.
@@ -55,8 +57,11 @@ pub(super) fn publish(
         progress.step(StepKind::Pend, &path)?;
         match rename_new((root, &staging.name), (root, PENDING)) {
             Ok(()) => break,
-            Err(error) if is_occupied(&error) && tries < MAX_TRIES && !has_foreign_log(root) => {
-                tries += 1
+            Err(error) if is_occupied(&error) && tries < MAX_TRIES => {
+                if has_foreign_log(root).map_err(failed)? {
+                    return Err(failed(error));
+                }
+                tries += 1;
             }
             Err(error) => return Err(failed(error)),
         }
@@ -93,10 +98,11 @@ pub(super) fn finish(root: &WriteDir, wait: bool, progress: &Progress) -> Result
             }
             Err(error) => return Err(Error::io("open the directory", path)(error)),
         };
-        if is_foreign_log(root, &place) {
+        let failed = |error| Error::io("open the directory", &path)(error);
+        if is_foreign_log(root, &place).map_err(failed)? {
             return Ok(0);
         }
-        if place.lock() == Lock::Busy {
+        if place.lock().map_err(failed)? == Lock::Busy {
             if !wait {
                 return Ok(0);
             }
@@ -104,7 +110,8 @@ pub(super) fn finish(root: &WriteDir, wait: bool, progress: &Progress) -> Result
             continue;
         }
         // The writer has finished, and another may have started.
-        if !place.is_at(root, PENDING) {
+        if !place.is_at(root, PENDING).map_err(failed)? {
+            patience.pause(&root.path, progress)?;
             continue;
         }
         let names = files(&place).map_err(Error::io("list", &path))?;
@@ -119,18 +126,18 @@ pub(super) fn finish(root: &WriteDir, wait: bool, progress: &Progress) -> Result
 
 /// Fails if a redo log remains that could not be removed.
 pub(super) fn check_finished(root: &WriteDir) -> Result<()> {
-    let log = root.enter(PENDING).ok().filter(|log| !is_foreign_log(root, log));
+    let failed = |error| Error::io("open the directory", root.path.join(PENDING))(error);
+    let Some(log) = if_there(root.enter(PENDING)).map_err(failed)? else { return Ok(()) };
     // A live writer may have started.
-    let Some(log) = log.filter(|log| log.lock() != Lock::Busy && log.is_at(root, PENDING)) else {
+    if is_foreign_log(root, &log).map_err(failed)?
+        || log.lock().map_err(failed)? == Lock::Busy
+        || !log.is_at(root, PENDING).map_err(failed)?
+    {
         return Ok(());
-    };
+    }
     let left = Below::of(&log).unwrap_or_default();
     let name = left.files.first().or(left.directories.last()).cloned().unwrap_or_default();
     Err(Error::io("remove", log.path.join(name))(io::ErrorKind::DirectoryNotEmpty.into()))
-}
-
-fn is_no_directory(error: &io::Error) -> bool {
-    matches!(Errno::from_io_error(error), Some(Errno::NOTDIR | Errno::LOOP))
 }
 
 /// Returns the regular files of a redo log; other entries, which another user may have added, are ignored.
@@ -163,16 +170,14 @@ pub(super) fn is_foreign(root: &Metadata, log: &Metadata) -> bool {
     attributes::is_shared(root.mode()) && !(ours && log.mode() & attributes::WRITE_OF_OTHERS == 0)
 }
 
-fn is_foreign_log(root: &WriteDir, log: &WriteDir) -> bool {
-    let (Ok(root), Ok(log)) = (root.dir.dir_metadata(), log.dir.dir_metadata()) else {
-        return true;
-    };
-    is_foreign(&root, &log)
+fn is_foreign_log(root: &WriteDir, log: &WriteDir) -> io::Result<bool> {
+    Ok(is_foreign(&root.dir.dir_metadata()?, &log.dir.dir_metadata()?))
 }
 
 /// Returns whether there is a redo log that must be ignored.
-fn has_foreign_log(root: &WriteDir) -> bool {
-    root.enter(PENDING).is_ok_and(|log| is_foreign_log(root, &log))
+fn has_foreign_log(root: &WriteDir) -> io::Result<bool> {
+    let log = if_there(root.enter(PENDING))?;
+    log.map_or(Ok(false), |log| is_foreign_log(root, &log))
 }
 
 /// Renames every file to its target.

@@ -23,16 +23,18 @@
 use std::collections::HashSet;
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use cap_std::fs::OpenOptions;
+use cap_std::fs::{Metadata, OpenOptions};
+use rustix::io::Errno;
 
 use super::file::{kind_of, max_kept};
 use super::sink::LocalSink;
 use super::staging::{Staging, stem};
 use super::target::{check_free, follow};
-use super::write_dir::{Lock, Patience, WriteDir};
+use super::write_dir::{Lock, Patience, WriteDir, if_there};
 use super::{attributes, clean, exchange, pending};
 use crate::names::{check_root, parent_of};
 use crate::store::{Publisher, Sink};
@@ -41,10 +43,11 @@ use crate::{Error, Progress, Result, StepKind};
 /// The files of a staging directory.
 #[derive(Debug)]
 pub(super) struct LocalPublisher {
+    /// Files to be synced, in the order of writing. They are closed before the staging directory is removed, which
+    /// needs descriptors.
+    written: Vec<(PathBuf, Arc<File>)>,
     staging: Staging,
     root: Root,
-    /// Files to be synced, in the order of writing.
-    written: Vec<(PathBuf, Arc<File>)>,
     through_link: bool,
     /// The target directory, once it is locked.
     locked: Option<Arc<WriteDir>>,
@@ -70,7 +73,7 @@ const PRIVATE: u32 = 0o700;
 impl LocalPublisher {
     /// Stages files for the directory `root`, which may not exist yet.
     pub(super) fn directory(root: &Path, progress: &Progress) -> Result<Self> {
-        let root = follow(root);
+        let root = follow(root)?;
         check_root(&root)?;
         let siblings = |path: &Path| {
             let parent = Arc::new(WriteDir::open(parent_of(path))?);
@@ -78,7 +81,8 @@ impl LocalPublisher {
             clean::clean(&parent, Some(&stem), progress);
             Ok::<_, Error>((parent, stem))
         };
-        if let Ok(existing) = root.canonicalize() {
+        let existing = if_there(root.canonicalize()).map_err(Error::io("open", &root))?;
+        if let Some(existing) = existing {
             // Without access to the parent, there are no leftovers in it.
             let _ = siblings(&existing);
             return Self::begin(&existing, true, progress);
@@ -101,9 +105,10 @@ impl LocalPublisher {
 
     /// Stages one file; also returns the name to create it under.
     pub(super) fn file(path: &Path, progress: &Progress) -> Result<(Self, PathBuf)> {
-        let (given, path) = (path, follow(path));
+        let (given, path) = (path, follow(path)?);
         let refuse = |found| Error::NotAFile { path: path.clone(), found };
-        if let Ok(there) = std::fs::symlink_metadata(&path)
+        let there = if_there(std::fs::symlink_metadata(&path));
+        if let Some(there) = there.map_err(Error::io("inspect", &path))?
             && !there.is_file()
         {
             return Err(refuse(kind_of(&there)));
@@ -117,13 +122,18 @@ impl LocalPublisher {
     }
 
     fn begin(root: &Path, whole: bool, progress: &Progress) -> Result<Self> {
+        let mut patience = Patience::default();
         loop {
             let place = Arc::new(WriteDir::open(root)?);
             pending::finish(&place, false, progress)?;
             clean::clean(&place, None, progress);
             match Staging::new(&place, "", PRIVATE, progress) {
                 // Another commit has just replaced the directory.
-                Err(_) if WriteDir::open(root).is_ok_and(|now| !now.is(&place)) => {}
+                Err(Error::Io { source, .. })
+                    if source.kind() == ErrorKind::NotFound && !is_still_at(&place, root)? =>
+                {
+                    patience.pause(root, progress)?;
+                }
                 staging => {
                     let root = Root::Existing { path: root.to_path_buf(), whole };
                     return Ok(Self::of(staging?, root, progress));
@@ -146,15 +156,13 @@ impl LocalPublisher {
         let mut patience = Patience::default();
         loop {
             let root = self.staging.relocate(path)?;
-            match root.lock() {
-                Lock::Busy => patience.pause(path, &self.progress)?,
-                // The directory may have been replaced meanwhile.
-                _ if WriteDir::open(path)?.is(&root) => {
-                    self.locked = Some(Arc::clone(&root));
-                    return Ok(root);
-                }
-                _ => {}
+            let lock = root.lock().map_err(Error::io("lock", path))?;
+            // The directory may have been replaced meanwhile.
+            if lock != Lock::Busy && is_still_at(&root, path)? {
+                self.locked = Some(Arc::clone(&root));
+                return Ok(root);
             }
+            patience.pause(path, &self.progress)?;
         }
     }
 
@@ -182,6 +190,28 @@ impl LocalPublisher {
             _ if whole && exchange::publish(staging, root, &set(names), progress)? => Ok(()),
             names => pending::publish(staging, root, names, progress),
         }
+    }
+}
+
+/// Returns whether a directory is still the one at `path`.
+fn is_still_at(place: &WriteDir, path: &Path) -> Result<bool> {
+    let now = WriteDir::open(path)?;
+    place.is(&now).map_err(Error::io("inspect", path))
+}
+
+/// Returns the metadata of the file that will be replaced; of a symlink, those of its target, if that is inside the
+/// directory.
+fn replaced(root: &WriteDir, target: &Path) -> Result<Option<Metadata>> {
+    let failed = |error| Error::io("inspect", root.path.join(target))(error);
+    let there = if_there(root.dir.symlink_metadata(target)).map_err(failed)?;
+    if there.as_ref().is_none_or(|there| !there.is_symlink()) {
+        return Ok(there);
+    }
+    match root.dir.metadata(target) {
+        // A path that leads out has no errno.
+        Err(error) if error.raw_os_error().is_none() => Ok(None),
+        Err(error) if Errno::from_io_error(&error) == Some(Errno::LOOP) => Ok(None),
+        target => if_there(target).map_err(failed),
     }
 }
 
@@ -218,7 +248,7 @@ impl Publisher for LocalPublisher {
         if let Root::Existing { path, .. } = &self.root {
             let root = self.staging.relocate(path)?;
             check_free(&root, target)?;
-            old = root.dir.metadata(target).ok();
+            old = replaced(&root, target)?;
         }
         let staging = &self.staging.place;
         staging.make(target.parent().unwrap_or(Path::new("")), &self.progress)?;
@@ -304,12 +334,13 @@ fn replace(
     progress: &Progress,
 ) -> Result<()> {
     let path = root.path.join(target);
+    let parent = root.below(target.parent().unwrap_or(Path::new("")));
+    let parent = parent.map_err(Error::io("open the directory of", &path))?;
     progress.step(StepKind::Replace, &path)?;
     let renamed = staging.place.dir.rename(target, &root.dir, target);
     renamed.map_err(Error::io("publish", &path))?;
     staging.remove();
-    let parent = root.below(target.parent().unwrap_or(Path::new("")));
-    parent.map_err(Error::io("sync the directory of", path))?.sync(progress)
+    parent.sync(progress)
 }
 
 fn sync(file: &File, path: &Path, progress: &Progress) -> Result<()> {

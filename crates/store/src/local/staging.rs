@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::sleep;
 
 use super::clean;
-use super::write_dir::{Lock, PAUSE, WriteDir, is_one_name, rename_new};
+use super::write_dir::{Lock, PAUSE, WriteDir, if_there, is_one_name, rename_new};
 use crate::names::{SUFFIX, parent_of};
 use crate::{Error, Progress, Result, StepKind};
 
@@ -31,6 +31,8 @@ pub(super) struct Staging {
     pub(super) locked: bool,
     /// Whether to keep it on drop.
     pub(super) published: bool,
+    /// Descriptors for the removal, which must be possible when the process has no others left.
+    pub(super) spare: Vec<WriteDir>,
     progress: Progress,
 }
 
@@ -48,7 +50,7 @@ impl Staging {
             cap_std::fs::DirBuilderExt::mode(&mut builder, mode);
             builder
         };
-        loop {
+        for _ in 0..MAX_NAMES {
             let name = hidden_name(stem);
             progress.step(StepKind::Stage, &home.path.join(&name))?;
             match home.dir.create_dir_with(&name, &builder) {
@@ -56,19 +58,27 @@ impl Staging {
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => continue,
                 made => made.map_err(failed)?,
             }
-            let place = match home.enter(&name) {
-                Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
-                place => place.map_err(failed)?,
-            };
-            // Before it was locked, another commit may have removed it as a leftover.
-            let locked = match place.lock() {
-                Lock::Held if place.is_at(home, &name) => true,
-                Lock::Held | Lock::Busy => continue,
-                Lock::Unknown => false,
-            };
-            let (home, progress) = (Arc::clone(home), progress.clone());
-            return Ok(Self { home, name, place, locked, published: false, progress });
+            match enter_new(home, &name) {
+                Ok(Some((place, locked))) => {
+                    let (home, progress) = (Arc::clone(home), progress.clone());
+                    let (published, spare) = (false, Vec::new());
+                    let mut staging =
+                        Self { home, name, place, locked, published, spare, progress };
+                    // From here on, an error removes the directory.
+                    for _ in 0..SPARE {
+                        let spare = staging.place.below(Path::new("")).map_err(failed)?;
+                        staging.spare.push(spare);
+                    }
+                    return Ok(staging);
+                }
+                Ok(None) => {}
+                Err(error) => {
+                    let _ = home.dir.remove_dir(&name);
+                    return Err(failed(error));
+                }
+            }
         }
+        Err(failed(io::ErrorKind::AlreadyExists.into()))
     }
 
     /// Returns the current directory at `path` that contains this staging directory. Another commit may have replaced
@@ -78,7 +88,8 @@ impl Staging {
         const MAX_TRIES: usize = 200;
         for attempt in 0..MAX_TRIES {
             let home = Arc::new(WriteDir::open(path)?);
-            if self.place.is_at(&home, &self.name) {
+            let is_there = self.place.is_at(&home, &self.name);
+            if is_there.map_err(Error::io("open the directory", &self.place.path))? {
                 self.home = Arc::clone(&home);
                 return Ok(home);
             }
@@ -98,18 +109,10 @@ impl Staging {
 
     /// Moves the staging directory to another parent, under a new unique name.
     pub(super) fn move_to(&mut self, home: &Arc<WriteDir>, stem: &str) -> io::Result<()> {
-        loop {
-            let name = hidden_name(stem);
-            match rename_new((&self.home, &self.name), (home, &name)) {
-                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-                Err(error) => return Err(error),
-                Ok(()) => {
-                    self.place.path = home.path.join(&name);
-                    (self.home, self.name) = (Arc::clone(home), name);
-                    return Ok(());
-                }
-            }
-        }
+        let name = hide((&self.home, &self.name), home, stem)?;
+        self.place.path = home.path.join(&name);
+        (self.home, self.name) = (Arc::clone(home), name);
+        Ok(())
     }
 
     /// Syncs the directory entries.
@@ -125,6 +128,7 @@ impl Staging {
     /// Removes the directory and its contents; the next commit removes anything that is left.
     pub(super) fn remove(&mut self) {
         self.published = true;
+        self.spare.clear();
         clean::remove(&self.home, &self.name, &self.place, &self.progress);
     }
 
@@ -142,8 +146,38 @@ impl Drop for Staging {
     }
 }
 
+/// Maximum number of hidden names to try: those of killed processes that cannot be removed remain.
+const MAX_NAMES: usize = 10_000;
+
+/// The number of descriptors that the removal of a directory needs.
+const SPARE: usize = 2;
+
+/// Opens a new staging directory and locks it, if the file system supports that; returns nothing if another commit
+/// has removed it as a leftover before.
+fn enter_new(home: &WriteDir, name: &str) -> io::Result<Option<(WriteDir, bool)>> {
+    let Some(place) = if_there(home.enter(name))? else { return Ok(None) };
+    let locked = match place.lock()? {
+        Lock::Held => true,
+        Lock::Unknown => false,
+        Lock::Busy => return Ok(None),
+    };
+    Ok((!locked || place.is_at(home, name)?).then_some((place, locked)))
+}
+
+/// Renames a directory to a new hidden name in `home`, and returns the name.
+pub(super) fn hide(from: (&WriteDir, &str), home: &WriteDir, stem: &str) -> io::Result<String> {
+    for _ in 0..MAX_NAMES {
+        let name = hidden_name(stem);
+        match rename_new(from, (home, &name)) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            renamed => return renamed.map(|()| name),
+        }
+    }
+    Err(io::ErrorKind::AlreadyExists.into())
+}
+
 /// Returns a hidden name that is unique to this process.
-pub(super) fn hidden_name(stem: &str) -> String {
+fn hidden_name(stem: &str) -> String {
     static COUNT: AtomicU64 = AtomicU64::new(0);
     let count = COUNT.fetch_add(1, Ordering::Relaxed);
     let dot = if stem.is_empty() { "" } else { "." };

@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::io;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Component, Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::sleep;
@@ -102,42 +102,44 @@ impl WriteDir {
     }
 
     /// Returns whether both are the same directory: by device and inode.
-    pub(super) fn is(&self, other: &WriteDir) -> bool {
+    pub(super) fn is(&self, other: &WriteDir) -> io::Result<bool> {
         let identity = |place: &WriteDir| {
             let metadata = place.dir.dir_metadata();
             metadata.map(|metadata| (metadata.dev(), metadata.ino()))
         };
-        identity(self).is_ok_and(|this| identity(other).is_ok_and(|other| this == other))
+        Ok(identity(self)? == identity(other)?)
     }
 
     /// Returns whether this directory is the entry `name` of `parent`.
-    pub(super) fn is_at(&self, parent: &WriteDir, name: &str) -> bool {
-        parent.enter(name).is_ok_and(|there| self.is(&there))
+    pub(super) fn is_at(&self, parent: &WriteDir, name: &str) -> io::Result<bool> {
+        match parent.enter(name) {
+            Err(error) if is_no_directory(&error) => Ok(false),
+            there => there.and_then(|there| self.is(&there)),
+        }
     }
 
     /// Takes the exclusive lock without waiting. It is released on drop.
-    pub(super) fn lock(&self) -> Lock {
+    pub(super) fn lock(&self) -> io::Result<Lock> {
         self.lock_as(FlockOperation::NonBlockingLockExclusive)
     }
 
     /// Takes a shared lock.
-    pub(super) fn lock_shared(&self) -> Lock {
+    pub(super) fn lock_shared(&self) -> io::Result<Lock> {
         self.lock_as(FlockOperation::NonBlockingLockShared)
     }
 
     pub(super) fn unlock(&self) {
-        self.lock_as(FlockOperation::NonBlockingUnlock);
+        let _ = retry_on_intr(|| rustix::fs::flock(&self.dir, FlockOperation::NonBlockingUnlock));
     }
 
-    fn lock_as(&self, operation: FlockOperation) -> Lock {
-        match retry_on_intr(|| rustix::fs::flock(&self.dir, operation)) {
-            Ok(()) => {
+    fn lock_as(&self, operation: FlockOperation) -> io::Result<Lock> {
+        Ok(match flock(&self.dir, operation)? {
+            Lock::Held => {
                 self.locked.store(true, Ordering::Relaxed);
-                if is_local(&self.dir) { Lock::Held } else { Lock::Unknown }
+                if is_local(&self.dir)? { Lock::Held } else { Lock::Unknown }
             }
-            Err(Errno::WOULDBLOCK) => Lock::Busy,
-            Err(_) => Lock::Unknown,
-        }
+            other => other,
+        })
     }
 
     /// Syncs the directory entries to disk, where the file system supports it.
@@ -182,6 +184,37 @@ impl Drop for WriteDir {
             self.unlock();
         }
     }
+}
+
+/// Locks an open file or directory without waiting.
+pub(super) fn flock(of: impl AsFd, operation: FlockOperation) -> io::Result<Lock> {
+    // Errors of file systems without locks, or without locks of directories.
+    const UNABLE: [Errno; 6] =
+        [Errno::INVAL, Errno::BADF, Errno::NOSYS, Errno::OPNOTSUPP, Errno::NOTSUP, Errno::NOLCK];
+    match retry_on_intr(|| rustix::fs::flock(&of, operation)) {
+        Ok(()) => Ok(Lock::Held),
+        Err(Errno::WOULDBLOCK) => Ok(Lock::Busy),
+        Err(errno) if UNABLE.contains(&errno) => Ok(Lock::Unknown),
+        Err(errno) => Err(errno.into()),
+    }
+}
+
+/// Returns a result, or nothing if the error means that there is no such entry.
+pub(super) fn if_there<T>(result: io::Result<T>) -> io::Result<Option<T>> {
+    use io::ErrorKind::{InvalidFilename, NotADirectory, NotFound};
+    match result {
+        // A name that exceeds the limit of the file system cannot exist.
+        Err(error) if matches!(error.kind(), NotFound | NotADirectory | InvalidFilename) => {
+            Ok(None)
+        }
+        result => result.map(Some),
+    }
+}
+
+/// Returns whether the error of [`WriteDir::enter`] means that there is no such directory: nothing, a link or a file.
+pub(super) fn is_no_directory(error: &io::Error) -> bool {
+    let errno = Errno::from_io_error(error);
+    matches!(errno, Some(Errno::NOENT | Errno::NOTDIR | Errno::LOOP))
 }
 
 /// Renames an entry of one directory to another, with flags.
@@ -240,7 +273,7 @@ fn full_sync(dir: &CapDir) -> rustix::io::Result<()> {
 /// Returns whether locks are visible to all users of the file system: for network file systems without directory
 /// locks, the kernel locks only locally, and other machines do not see it.
 #[cfg(target_os = "linux")]
-fn is_local(dir: &CapDir) -> bool {
+fn is_local(dir: &CapDir) -> io::Result<bool> {
     /// Magic numbers from `linux/magic.h`: btrfs, ext, f2fs, bcachefs, overlay, ramfs, tmpfs, XFS, ZFS.
     const LOCAL: [u32; 9] = [
         0x9123_683e,
@@ -253,13 +286,14 @@ fn is_local(dir: &CapDir) -> bool {
         0x5846_5342,
         0x2fc1_2fc1,
     ];
-    let kind = rustix::fs::fstatfs(dir).map(|found| u32::try_from(found.f_type));
-    kind.is_ok_and(|kind| kind.is_ok_and(|kind| LOCAL.contains(&kind)))
+    let kind = retry_on_intr(|| rustix::fs::fstatfs(dir))?.f_type;
+    Ok(u32::try_from(kind).is_ok_and(|kind| LOCAL.contains(&kind)))
 }
 
 #[cfg(not(target_os = "linux"))]
-fn is_local(_: &CapDir) -> bool {
-    true
+#[expect(clippy::unnecessary_wraps, reason = "same signature as on Linux")]
+fn is_local(_: &CapDir) -> io::Result<bool> {
+    Ok(true)
 }
 
 /// Returns whether a name is that of a directory entry, and not `.`, `..` or a path.
@@ -285,7 +319,14 @@ pub(super) struct Below {
 
 impl Below {
     pub(super) fn of(place: &WriteDir) -> io::Result<Self> {
-        let (mut below, mut next) = (Self::default(), 0);
+        let mut below = Self::default();
+        below.find(place)?;
+        Ok(below)
+    }
+
+    /// Adds everything below a directory; on an error, what was found before it.
+    pub(super) fn find(&mut self, place: &WriteDir) -> io::Result<()> {
+        let mut next = self.directories.len();
         // An explicit list instead of recursion: another user may have nested them to any depth.
         let mut open = Some(PathBuf::new());
         while let Some(directory) = open {
@@ -297,13 +338,13 @@ impl Below {
                 let entry = entry?;
                 let name = directory.join(entry.file_name());
                 match entry.file_type()?.is_dir() {
-                    true => below.directories.push(name),
-                    false => below.files.push(name),
+                    true => self.directories.push(name),
+                    false => self.files.push(name),
                 }
             }
-            open = below.directories.get(next).cloned();
+            open = self.directories.get(next).cloned();
             next += 1;
         }
-        Ok(below)
+        Ok(())
     }
 }

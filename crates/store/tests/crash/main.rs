@@ -7,6 +7,8 @@
     reason = "checks the results directly"
 )]
 
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+mod calls;
 mod child;
 #[path = "../common/mod.rs"]
 mod common;
