@@ -59,6 +59,25 @@ pub enum Error {
     },
 }
 
+impl Error {
+    /// Returns whether the system reported an error other than that a file does not exist: the contents are unknown.
+    pub(crate) fn is_unreadable(&self) -> bool {
+        let error = match self {
+            Self::Store(error) => error,
+            Self::Format(error) => match error.cause() {
+                lodstone_formats::Error::Store(error) => error,
+                _ => return false,
+            },
+            _ => return false,
+        };
+        let by_system = matches!(
+            error,
+            lodstone_store::Error::Io { .. } | lodstone_store::Error::Memory { .. }
+        );
+        by_system && !error.is_not_found()
+    }
+}
+
 /// A state that cannot occur unless this program has a defect.
 #[track_caller]
 pub(crate) fn internal(what: &'static str) -> Error {

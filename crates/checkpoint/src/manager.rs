@@ -304,7 +304,7 @@ fn surplus(dir: &Location, keep: usize, step: Option<u64>) -> Result<Vec<Serial>
     let mut left = keep.max(1) - usize::from(step.is_some());
     let mut stays = Vec::new();
     for serial in old.iter().rev() {
-        let is_whole = left > 0 && looks_intact(serial);
+        let is_whole = left > 0 && looks_intact(serial)?;
         left -= usize::from(is_whole);
         // Damaged serials do not count, and may be worth a look while they are among the newest.
         if is_whole || left > 0 {
@@ -320,7 +320,10 @@ fn surplus(dir: &Location, keep: usize, step: Option<u64>) -> Result<Vec<Serial>
 }
 
 /// Whether a serial looks intact: the manifest can be used, all files have their sizes, and the tensors match the manifest.
-fn looks_intact(serial: &Serial) -> bool {
+///
+/// # Errors
+/// If that is unknown, because a file is there but cannot be read.
+fn looks_intact(serial: &Serial) -> Result<bool> {
     let check = || {
         let manifest = serial.manifest()?;
         for file in &manifest.files {
@@ -328,7 +331,11 @@ fn looks_intact(serial: &Serial) -> bool {
         }
         serial.read(&manifest)
     };
-    check().is_ok()
+    match check() {
+        Ok(_) => Ok(true),
+        Err(error) if error.is_unreadable() => Err(error),
+        Err(_) => Ok(false),
+    }
 }
 
 /// Opens a staged file.

@@ -132,7 +132,7 @@ pub fn reshard(
     nbytes += Blob::open(to.join(index), false)?.len();
     // The model is whole. Records that were only renamed are removed by the next write.
     if let Err(error) = work.remove_dir(progress)
-        && work.is_dir()
+        && work.is_dir()?
     {
         return Err(error.into());
     }
@@ -163,7 +163,7 @@ fn begin(
             false => Err(Error::Unfinished(to.to_path_buf())),
         };
     }
-    if to.is_there()? && !(to.is_dir() && to.list()?.is_empty()) {
+    if to.is_there()? && !(to.is_dir()? && to.list()?.is_empty()) {
         return Err(StoreError::Exists { path: to.to_path_buf() }.into());
     }
     if let Some(parent) = to.parent() {

@@ -75,10 +75,10 @@ impl Serial {
     pub fn named(dir: impl Into<Location>, step: u64) -> Result<Self> {
         let dir = dir.into();
         let path = dir.join(name_of(step));
-        if path.is_dir() && path.join(MANIFEST.name).is_there()? {
+        if path.is_dir()? && path.join(MANIFEST.name).is_there()? {
             return Ok(Self { step, path });
         }
-        let steps: Vec<String> = match dir.is_dir() {
+        let steps: Vec<String> = match dir.is_dir()? {
             true => serials(dir)?.iter().map(|serial| serial.step.to_string()).collect(),
             false => Vec::new(),
         };
@@ -109,7 +109,7 @@ impl Serial {
     /// If the directory has the name of a serial, and its manifest is invalid.
     pub fn at(path: impl Into<Location>) -> Result<Option<Self>> {
         let path = path.into();
-        if !path.is_dir() || !path.join(MANIFEST.name).is_there()? {
+        if !path.is_dir()? || !path.join(MANIFEST.name).is_there()? {
             return Ok(None);
         }
         match (path.name().and_then(step_of), Manifest::load(&path)) {

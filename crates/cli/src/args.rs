@@ -192,7 +192,7 @@ impl Clobber {
 
     /// Fails if the output exists and must not be replaced: early, rather than after hours of work.
     pub(crate) fn check(&self, output: &Location) -> Result<(), Failure> {
-        match self.no_clobber && output.exists() {
+        match self.no_clobber && output.exists()? {
             true => Err(StoreError::Exists { path: output.path().to_owned() }.into()),
             false => Ok(()),
         }

@@ -199,7 +199,7 @@ pub(crate) fn inputs(files: &[String], lod: &[String]) -> Result<Inputs, Failure
     let mut inputs = Inputs::default();
     for given in files {
         let (name, path) = match given.split_once('=') {
-            Some((name, path)) if !is_file(given) => (Some(name), path),
+            Some((name, path)) if !is_file(given)? => (Some(name), path),
             _ => (None, given.as_str()),
         };
         inputs.read(name, at(path)?, &OpenOptions::default())?;
@@ -211,15 +211,19 @@ pub(crate) fn inputs(files: &[String], lod: &[String]) -> Result<Inputs, Failure
 }
 
 /// Returns whether the whole argument is the path of an existing file.
-fn is_file(path: &str) -> bool {
-    path != STANDARD && at(path).is_ok_and(|location| location.exists())
+fn is_file(path: &str) -> Result<bool, Failure> {
+    match at(path) {
+        Ok(location) if path != STANDARD => Ok(location.exists()?),
+        // The name and the path look like an address.
+        _ => Ok(false),
+    }
 }
 
 /// Returns the directories that operators of the program may read and write.
 fn dirs(arguments: &Run) -> Result<Dirs, Failure> {
     let beside = match arguments.path == Path::new(STANDARD) {
         true => Dirs::default(),
-        false => lodstone::dirs_beside(at(&arguments.path)?),
+        false => lodstone::dirs_beside(at(&arguments.path)?)?,
     };
     let mut dirs = arguments.directories.options(beside)?;
     if arguments.allow_outside_paths {

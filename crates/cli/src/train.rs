@@ -33,7 +33,7 @@ pub(crate) fn run(arguments: &Train) -> Result<(), Failure> {
     console::opened(&arguments.path, &model);
     console::warnings(&model.report.warnings);
     let progress = Progress::default();
-    let beside = lodstone::dirs_beside(&path);
+    let beside = lodstone::dirs_beside(&path)?;
     // Several programs with other names may share a directory, and so a `startup_program`.
     let is_alone = beside.read.as_ref().is_some_and(|dir| dir.path() == arguments.path)
         || ["main_program", "__model__"].iter().any(|name| arguments.path.ends_with(name));
@@ -250,7 +250,7 @@ impl Losses {
     /// # Errors
     /// Fails if the file is not a table of losses.
     fn read_earlier(&mut self, path: &Location) -> Result<(), Failure> {
-        if !path.exists() {
+        if !path.exists()? {
             return Ok(());
         }
         let blob = Blob::open(path, false)?;

@@ -10,7 +10,7 @@ use lodstone::{Blob, DType, Parameter, Tensor};
 use serde_json::{Value, json};
 
 /// Writes serials of the steps 10, 20 and 30; returns the path.
-fn serials(dir: &Path) -> String {
+pub(crate) fn serials(dir: &Path) -> String {
     let mut manager = Manager::open(dir, ManagerOptions::default()).expect("a directory");
     for step in [10_u8, 20, 30] {
         let of = |name: &str, len: u64| {

@@ -9,7 +9,7 @@ use lodstone::{ConvertOptions, Progress, StepKind, StoreError, WriteOptions};
 use serde_json::{Value, json};
 
 /// Stops a conversion into `directory` after its first file has been moved into place, as a crash would.
-fn interrupt(directory: &Path) {
+pub(crate) fn interrupt(directory: &Path) {
     let progress = Progress::watched(|step| match step.kind {
         StepKind::Replace if step.path.ends_with("m.pdmodel") => Err(StoreError::Cancelled),
         _ => Ok(()),

@@ -10,8 +10,8 @@
 //! }
 //! ```
 //!
-//! A store with links, modes or interrupted processes needs its own tests for these; `system` lets single system calls
-//! of a program fail, on Linux.
+//! A store with links, modes or interrupted processes needs its own tests for these; `system` disturbs single
+//! system calls of a program, on Linux.
 
 mod publishing;
 mod reading;

@@ -28,9 +28,9 @@ pub(crate) fn a_file_appears_when_it_is_published(root: &Location) {
             Ok(())
         })
         .expect("written");
-    assert!(!path.exists() && names(root).is_empty());
+    assert!(!path.exists().expect("inspected") && names(root).is_empty());
     assert_eq!(commit.names(), ["model"]);
-    assert!(commit.root().is_some_and(|root| root.is_dir()));
+    assert!(commit.root().is_some_and(|root| root.is_dir().expect("inspected")));
     commit.publish().expect("published");
     assert_eq!(names(root), ["model"]);
     assert_eq!(read(&path), [b"begin".as_slice(), &large, b"end"].concat());
@@ -137,7 +137,7 @@ pub(crate) fn staged_files_can_be_opened(root: &Location) {
     assert_eq!(commit.staged("c"), None);
     assert_eq!(commit.names(), ["sub/b", "a"]);
     commit.publish().expect("published");
-    assert!(!staged.exists());
+    assert!(!staged.exists().expect("inspected"));
 }
 
 pub(crate) fn a_directory_appears_whole(root: &Location) {
@@ -146,7 +146,7 @@ pub(crate) fn a_directory_appears_whole(root: &Location) {
     assert!(commit.root().is_none());
     for name in ["params", "sub/one", "sub/two", "program"] {
         commit.write::<Error>(name, |out| out.put(name.as_bytes())).expect("written");
-        assert!(!model.exists());
+        assert!(!model.exists().expect("inspected"));
     }
     commit.publish().expect("published");
     assert_eq!(names(root), ["model/"]);
@@ -166,7 +166,7 @@ pub(crate) fn a_directory_appears_whole(root: &Location) {
 pub(crate) fn an_empty_directory_is_created(root: &Location) {
     let path = root.join("empty");
     Commit::directory(&path, Progress::default()).expect("begun").publish().expect("published");
-    assert!(path.is_dir() && names(&path).is_empty());
+    assert!(path.is_dir().expect("inspected") && names(&path).is_empty());
     write(&path, &[("file", b"content")]).expect("written");
     assert_eq!(names(&path), ["file"]);
 }
@@ -193,7 +193,10 @@ pub(crate) fn several_files_are_replaced_atomically_or_not_at_all(root: &Locatio
     assert_eq!(names(&model), ["a", "b", "other"]);
     // One existing file is enough.
     let written = write(&model, &[("new", b"new"), ("b", b"new")]);
-    assert_eq!((written.is_ok(), model.join("new").exists()), (is_set(root), is_set(root)));
+    assert_eq!(
+        (written.is_ok(), model.join("new").exists().expect("inspected")),
+        (is_set(root), is_set(root))
+    );
 }
 
 pub(crate) fn new_files_are_added_to_a_directory(root: &Location) {
@@ -271,12 +274,12 @@ pub(crate) fn a_failure_at_any_step_leaves_the_old_or_the_new(root: &Location) {
                 commit.refers("program");
                 commit.publish()
             })();
-            if model.is_dir() {
+            if model.is_dir().expect("inspected") {
                 model.recover().expect("recovered");
             }
             let is_new = |name: &&str| {
                 let path = model.join(name);
-                path.exists() && read(&path) == b"new"
+                path.exists().expect("inspected") && read(&path) == b"new"
             };
             let new = parts.iter().filter(|name| is_new(name)).count();
             if is_set(root) {
@@ -333,7 +336,7 @@ pub(crate) fn sealed_files_are_not_replaced(root: &Location) {
     commit.alone().expect("alone");
     commit.publish().expect("published");
     for path in [model.join("sub/a"), model.join("sub")] {
-        let written = match path.is_dir() {
+        let written = match path.is_dir().expect("inspected") {
             true => write(&path, &[("a", b"new")]),
             false => put(&path, b"new"),
         };

@@ -64,7 +64,11 @@ pub(crate) fn irregular_files_cannot_be_opened(root: &Location) {
         [("nothing", false, false), ("directory", true, true), ("directory/file", true, false)]
     {
         let path = root.join(name);
-        assert_eq!((path.exists(), path.is_dir()), (exists, is_dir), "{name}");
+        assert_eq!(
+            (path.exists().expect("inspected"), path.is_dir().expect("inspected")),
+            (exists, is_dir),
+            "{name}"
+        );
         assert_eq!(path.is_there().expect("known"), exists, "{name}");
         assert_eq!(path.stamp().is_ok(), exists, "{name}");
     }

@@ -1,7 +1,8 @@
-//! Failures of single system calls, injected with ptrace.
+//! Failures at single system calls, injected with ptrace.
 //!
-//! [`fail`] runs a program and makes one of its calls on files below a directory fail with a given error, before the
-//! kernel executes it. So each call of a program can be tried with each error that the system may return.
+//! [`disturb`] runs a program and disturbs one of its calls on files below a directory, before the kernel executes it:
+//! the call fails with a given error, or the program is killed. So each call of a program can be tried with each error
+//! that the system may return.
 
 #![expect(
     clippy::disallowed_methods,
@@ -21,6 +22,7 @@ use std::process::{Command, Stdio};
 use nix::errno::Errno;
 use nix::libc;
 use nix::sys::ptrace::{self, Options};
+use nix::sys::signal::{Signal, kill};
 use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::Pid;
 
@@ -29,6 +31,15 @@ use nix::unistd::Pid;
 pub const ERRORS: [Errno; 6] =
     [Errno::EMFILE, Errno::ENOSPC, Errno::EINTR, Errno::EIO, Errno::EACCES, Errno::ENOMEM];
 
+/// What happens at a system call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Disturbance {
+    /// The call fails with this error.
+    Fail(Errno),
+    /// The program is killed.
+    Kill,
+}
+
 /// A program that ended.
 #[derive(Debug)]
 pub struct Ended {
@@ -36,18 +47,18 @@ pub struct Ended {
     pub code: Option<i32>,
     /// Its output to stderr.
     pub said: String,
-    /// The call that failed, with its path; none if the program made fewer calls.
-    pub failed: Option<(String, PathBuf)>,
+    /// The call that was disturbed, with its path; none if the program made fewer calls.
+    pub disturbed: Option<(String, PathBuf)>,
     /// The number of its calls on files below the directory.
     pub calls: usize,
 }
 
-/// Runs a program and lets its call `number` on files below `root` fail with `errno`; calls are counted from 0.
+/// Runs a program and disturbs its call `number` on files below `root`; calls are counted from 0.
 ///
 /// # Panics
 /// Panics if the program cannot be started or traced.
 #[must_use]
-pub fn fail(mut command: Command, root: &Path, number: usize, errno: Errno) -> Ended {
+pub fn disturb(mut command: Command, root: &Path, number: usize, by: Disturbance) -> Ended {
     let root = root.canonicalize().expect("a directory");
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
     // SAFETY: the function is a system call, and allocates nothing.
@@ -62,23 +73,24 @@ pub fn fail(mut command: Command, root: &Path, number: usize, errno: Errno) -> E
         stderr.read_to_end(&mut said).map(|_| String::from_utf8_lossy(&said).into_owned())
     });
     let process = Pid::from_raw(i32::try_from(child.id()).expect("a number"));
-    let mut watch = Watch { process, root, number, errno, calls: 0, failed: None, failing: None };
+    let (disturbed, failing) = (None, None);
+    let mut watch = Watch { process, root, number, by, calls: 0, disturbed, failing };
     let code = watch.follow();
     // Already reaped.
     child.wait().expect_err("no child any more");
     let said = said.join().expect("no panic").expect("what it said");
-    Ended { code, said, failed: watch.failed, calls: watch.calls }
+    Ended { code, said, disturbed: watch.disturbed, calls: watch.calls }
 }
 
 struct Watch {
     process: Pid,
     root: PathBuf,
     number: usize,
-    errno: Errno,
+    by: Disturbance,
     calls: usize,
-    failed: Option<(String, PathBuf)>,
-    /// The thread whose call is being failed.
-    failing: Option<Pid>,
+    disturbed: Option<(String, PathBuf)>,
+    /// The thread whose call fails, and the error.
+    failing: Option<(Pid, Errno)>,
 }
 
 impl Watch {
@@ -103,7 +115,7 @@ impl Watch {
                     (thread, None)
                 }
                 // New threads begin with a stop; other signals are passed on.
-                WaitStatus::Stopped(thread, nix::sys::signal::Signal::SIGSTOP) => (thread, None),
+                WaitStatus::Stopped(thread, Signal::SIGSTOP) => (thread, None),
                 WaitStatus::Stopped(thread, signal) => (thread, Some(signal)),
                 other => (other.pid().expect("a thread"), None),
             };
@@ -117,18 +129,24 @@ impl Watch {
         let Ok(mut registers) = ptrace::getregs(thread) else { return };
         // At the entry, this register has this value.
         let is_entry = registers.rax == (-i64::from(libc::ENOSYS)).cast_unsigned();
-        if self.failing == Some(thread) {
-            self.failing = None;
-            registers.rax = (-i64::from(self.errno as i32)).cast_unsigned();
+        if let Some((_, errno)) = self.failing.take_if(|(failing, _)| *failing == thread) {
+            registers.rax = (-i64::from(errno as i32)).cast_unsigned();
             ptrace::setregs(thread, registers).expect("it is stopped");
         } else if is_entry && let Some((name, path)) = self.subject(&registers) {
+            let number = self.calls;
             self.calls += 1;
-            if self.calls == self.number + 1 {
-                // A call that does not exist.
-                registers.orig_rax = u64::MAX;
-                ptrace::setregs(thread, registers).expect("it is stopped");
-                self.failing = Some(thread);
-                self.failed = Some((name.to_owned(), path));
+            if number != self.number {
+                return;
+            }
+            self.disturbed = Some((name.to_owned(), path));
+            match self.by {
+                Disturbance::Fail(errno) => {
+                    // A call that does not exist.
+                    registers.orig_rax = u64::MAX;
+                    ptrace::setregs(thread, registers).expect("it is stopped");
+                    self.failing = Some((thread, errno));
+                }
+                Disturbance::Kill => kill(self.process, Signal::SIGKILL).expect("it lives"),
             }
         }
     }

@@ -58,7 +58,7 @@ pub struct Prefix {
     /// Endings that are appended to a prefix, for messages: `.pdmodel`.
     pub endings: &'static [&'static str],
     /// Finds the file of a prefix.
-    pub find: fn(&Location) -> Option<Location>,
+    pub find: fn(&Location) -> Result<Option<Location>>,
 }
 
 /// The properties of a path by which a format is detected.
@@ -87,7 +87,7 @@ impl Format {
         options: &WriteOptions,
     ) -> Result<Written> {
         let mut path = path.into();
-        if path.names_directory() && !self.into_directory {
+        if path.names_directory()? && !self.into_directory {
             path = self.file_in(&path, model, options);
         }
         // The parent directories are the user's choice.

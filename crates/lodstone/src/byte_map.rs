@@ -55,7 +55,7 @@ pub fn byte_map(
 ) -> Result<ByteMaps> {
     let path = path.into();
     let opened = match open_with(path.clone(), options) {
-        Err(error) if !path.exists() => return Err(error),
+        Err(error) if !path.exists()? => return Err(error),
         opened => opened,
     };
     let mut maps = ByteMaps { schema: 1, ..ByteMaps::default() };
@@ -92,7 +92,7 @@ pub fn byte_map(
 /// Returns the files at a path: those of the model, or of the directory if the model is damaged. A single file is
 /// followed by those that hold its elements.
 fn files(path: &Location, opened: &Result<Model>, options: &OpenOptions) -> Result<Vec<Blob>> {
-    let is_file = path.exists() && !path.is_dir();
+    let is_file = path.exists()? && !path.is_dir()?;
     match opened {
         Ok(model) if !is_file => Ok(model.files.clone()),
         Ok(model) => {

@@ -112,11 +112,11 @@ pub fn open_bytes_with(bytes: impl Into<Bytes>, options: &OpenOptions) -> Result
 
 /// Opens a model of which only some files may be sealed.
 pub(crate) fn open_files(path: &Location, options: &OpenOptions) -> Result<Model> {
-    if !path.exists() {
+    if !path.exists()? {
         return open_prefix(path, options);
     }
     let (mut head, mut file, mut entries) = (Vec::new(), Blob::default(), None);
-    if path.is_dir() {
+    if path.is_dir()? {
         if let Some(model) = open_checkpoint(path, options)? {
             return Ok(model);
         }
@@ -162,8 +162,14 @@ pub fn recover(directory: impl Into<Location>) -> lodstone_store::Result<Recover
 /// Opens the model whose files share the name prefix `prefix`.
 fn open_prefix(prefix: &Location, options: &OpenOptions) -> Result<Model> {
     let prefixes = || FORMATS.iter().filter_map(|format| Some((format, format.prefix.as_ref()?)));
-    let mut found = prefixes().filter(|(_, hook)| (hook.find)(prefix).is_some());
-    let Some((format, _)) = found.next() else {
+    let mut found = Vec::new();
+    for (format, hook) in prefixes() {
+        if (hook.find)(prefix)?.is_some() {
+            found.push(format);
+        }
+    }
+    let mut found = found.into_iter();
+    let Some(format) = found.next() else {
         let endings: Vec<_> = prefixes().flat_map(|(_, hook)| hook.endings).copied().collect();
         let endings = endings.join("`, `");
         let why = format!("no such file or directory, nor with the suffix `{endings}`");
@@ -171,7 +177,7 @@ fn open_prefix(prefix: &Location, options: &OpenOptions) -> Result<Model> {
         return Err(lodstone_formats::Error::NoModel { path, why }.into());
     };
     let mut model = (format.read)(prefix, options)?;
-    if let Some((other, _)) = found.next() {
+    if let Some(other) = found.next() {
         let (this, other) = (format.name, other.name);
         let warning = format!("a {other} model has the same prefix; opened the {this} model");
         model.report.warn(warning);

@@ -102,7 +102,7 @@ pub(crate) struct Directory {
 /// Groups the files of a model by the directory of their seal: that of the model, or that of a
 /// file elsewhere.
 pub(crate) fn by_directory(path: &Location, model: &Model) -> Result<Vec<Directory>> {
-    let home = if path.is_dir() { path.clone() } else { path.directory() };
+    let home = if path.is_dir()? { path.clone() } else { path.directory() };
     let mut directories: Vec<Directory> = Vec::new();
     for blob in &model.files {
         let file = source(blob)?.location();

@@ -105,7 +105,7 @@ pub fn verify(
     progress: &Progress,
 ) -> Result<Verification> {
     let path = path.into();
-    let before = Snapshot::of(&path);
+    let before = Snapshot::of(&path)?;
     let verified = verify_as_is(&path, options, progress);
     let is_whole = verified.as_ref().is_ok_and(|found| found.whole);
     let has_changed = match &verified {
@@ -114,7 +114,7 @@ pub fn verify(
         }
         _ => false,
     };
-    if has_changed || (!is_whole && Snapshot::of(&path) != before) {
+    if has_changed || (!is_whole && Snapshot::of(&path)? != before) {
         return Err(Error::ChangedMeanwhile(path.to_path_buf()));
     }
     verified
@@ -183,22 +183,22 @@ fn verify_checkpoint(serial: &Serial, progress: &Progress) -> Result<Verificatio
 struct Snapshot(BTreeMap<PathBuf, Option<Stamp>>);
 
 impl Snapshot {
-    fn of(path: &Location) -> Self {
+    fn of(path: &Location) -> Result<Self> {
         let mut found = BTreeMap::new();
         let mut take = |path: &Location| {
             let stamp = path.stamp().ok();
             found.insert(path.to_path_buf(), stamp);
         };
         take(path);
-        let directory = if path.is_dir() { path.clone() } else { path.directory() };
+        let directory = if path.is_dir()? { path.clone() } else { path.directory() };
         take(&directory.join(SEAL));
         let stem = path.stem().unwrap_or_default();
-        for entry in directory.list().unwrap_or_default() {
+        for entry in directory.list_if_possible()? {
             if directory == *path || entry.name.starts_with(stem) {
                 take(&directory.join(entry.name));
             }
         }
-        Self(found)
+        Ok(Self(found))
     }
 }
 
@@ -284,7 +284,7 @@ fn compare(
     found: &mut Verification,
 ) -> Result<()> {
     let path = place.root.join(&place.name);
-    if !path.exists() {
+    if !path.exists()? {
         let message = format!("`{}` does not exist, but the seal lists it", path.display());
         found
             .findings
@@ -339,7 +339,7 @@ fn check_contents(
         };
         found.findings.push(wrong);
     }
-    missing(path, model, found);
+    missing(path, model, found)?;
     rules(model, found);
     for (number, Parameter { name, tensor }) in weights.iter().enumerate() {
         let name = called(name, number);
@@ -365,14 +365,14 @@ fn check_contents(
 
 /// Reports parameters of a program that no file contains, unless the path is the program file alone, or the program was
 /// saved alone into a directory, under a name that does not refer to parameters.
-fn missing(path: &Location, model: &Model, found: &mut Verification) {
+fn missing(path: &Location, model: &Model, found: &mut Verification) -> Result<()> {
     let file = model.files.first().and_then(|blob| source(blob).ok()).map(SourceFile::path);
     let name = file.and_then(Path::file_name).and_then(|name| name.to_str());
     let is_program_alone =
         model.files.len() == 1 && matches!(name, Some("__model__" | "__model__.txt"));
     let alone =
-        model.parameters.is_empty() && path.exists() && (!path.is_dir() || is_program_alone);
-    let Some(program) = model.main().filter(|_| !alone) else { return };
+        model.parameters.is_empty() && path.exists()? && (!path.is_dir()? || is_program_alone);
+    let Some(program) = model.main().filter(|_| !alone) else { return Ok(()) };
     let conventions = conventions(program);
     let name = |parameter: &Parameter| (conventions.variable_of)(&parameter.name).to_owned();
     let there: HashSet<String> = model.parameters.iter().map(name).collect();
@@ -383,6 +383,7 @@ fn missing(path: &Location, model: &Model, found: &mut Verification) {
         let message = format!("missing parameters of the program: {}", some(&absent));
         found.findings.push(plain(DefectKind::Missing, message));
     }
+    Ok(())
 }
 
 /// Reports broken rules of the framework and contradictory types of values in a program.

@@ -40,7 +40,8 @@ impl Session {
     ) -> PyResult<Self> {
         let profile = running.profile()?;
         let mut options = running.running()?.with_profile(profile.clone());
-        options.dirs = directory.map(dirs_beside).unwrap_or_default();
+        let beside = directory.map(dirs_beside).transpose();
+        options.dirs = beside.map_err(|error| raise(py, error))?.unwrap_or_default();
         let model = Arc::clone(&model.model);
         let threads = options.threads.clone().unwrap_or_default();
         let is_foreign = options.engine == Engine::OnnxRuntime;

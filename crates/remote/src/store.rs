@@ -398,9 +398,8 @@ impl Store for RemoteStore {
         }
     }
 
-    fn exists(&self, path: &Path) -> bool {
-        // If that is unknown, opening the path reports why.
-        self.is_there(path).unwrap_or(true)
+    fn exists(&self, path: &Path) -> Result<bool> {
+        self.is_there(path)
     }
 
     fn is_there(&self, path: &Path) -> Result<bool> {
@@ -417,8 +416,8 @@ impl Store for RemoteStore {
             || self.has_dir(&key).map_err(at)?)
     }
 
-    fn is_dir(&self, path: &Path) -> bool {
-        self.has_dir(&self.key(path)).unwrap_or(false)
+    fn is_dir(&self, path: &Path) -> Result<bool> {
+        self.has_dir(&self.key(path)).map_err(|fault| fault.at("inspect", path))
     }
 
     fn list(&self, path: &Path) -> Result<Vec<Entry>> {
@@ -457,7 +456,7 @@ impl Store for RemoteStore {
 
     fn folder(&self, path: &Path, _links: Links, _mmap: bool) -> Result<Box<dyn Folder>> {
         let key = self.key(path);
-        if self.has_directories() && !self.is_dir(path) {
+        if self.has_directories() && !self.is_dir(path)? {
             return Err(missing("open the directory", path));
         }
         Ok(Box::new(RemoteFolder { store: self.clone(), key, path: path.to_path_buf() }))
@@ -486,7 +485,7 @@ impl Store for RemoteStore {
 
     fn stage_into(&self, path: &Path, progress: &Progress) -> Result<Box<dyn Publisher>> {
         let publisher = self.publisher(path, progress)?;
-        match self.is_dir(path) {
+        match self.is_dir(path)? {
             true => Ok(Box::new(publisher)),
             false => Err(missing("open the directory", path)),
         }
@@ -494,7 +493,7 @@ impl Store for RemoteStore {
 
     fn lock(&self, directory: &Path) -> Result<Box<dyn Held>> {
         self.forget();
-        if !self.is_dir(directory) {
+        if !self.is_dir(directory)? {
             return Err(missing("lock", directory));
         }
         Ok(Box::new(Lock::take(self, directory)?))
@@ -535,7 +534,7 @@ impl Store for RemoteStore {
     fn recover(&self, path: &Path) -> Result<Recovery> {
         // Unfinished uploads are invisible, and the server removes them (docs/remote.md).
         self.forget();
-        match self.is_dir(path) {
+        match self.is_dir(path)? {
             true => Ok(Recovery::default()),
             false => Err(missing("open the directory", path)),
         }

@@ -138,7 +138,7 @@ fn all_files_come_from_one_commit() {
     let hub = hub("http://127.0.0.1:1");
     let (location, _) = location(&hub, "hf://org/name/config.json");
     assert_eq!(Blob::open(&location, false).unwrap().read().unwrap(), b"{}".as_slice());
-    assert!(!location.with_file_name("other.json").exists());
+    assert!(!location.with_file_name("other.json").exists().expect("inspected"));
     let second = &hub.log()[1];
     assert_eq!(second.path, format!("/org/name/resolve/{COMMIT}/other.json"));
 }
@@ -150,7 +150,11 @@ fn directories_are_listed() {
     let names = |location: &Location| -> Vec<String> {
         location.list().unwrap().into_iter().map(|entry| entry.name).collect()
     };
-    assert!(root.is_dir() && root.join("sub").is_dir() && !root.join("config.json").is_dir());
+    assert!(
+        root.is_dir().expect("inspected")
+            && root.join("sub").is_dir().expect("inspected")
+            && !root.join("config.json").is_dir().expect("inspected")
+    );
     assert_eq!(names(&root), ["config.json", "sub"]);
     assert_eq!(names(&root.join("sub")), ["model.safetensors"]);
     let dir = Dir::open(&root, Links::Confined, false).unwrap();
@@ -169,7 +173,7 @@ fn without_a_token_the_reason_of_the_hub_is_reported() {
         "{error}"
     );
     // A path whose existence is unknown is opened, which reports why.
-    assert!(location.exists());
+    assert!(location.exists().expect("inspected"));
 }
 
 #[test]

@@ -11,7 +11,7 @@ use crate::common::{Server, content, options, range};
 fn opening_costs_one_request_and_small_files_no_other() {
     let server = Server::of(&[("/dir/model", content(50_000))]);
     let (location, stats) = server.location("/dir/model");
-    assert!(location.exists() && !location.is_dir());
+    assert!(location.exists().expect("inspected") && !location.is_dir().expect("inspected"));
     assert!(location.stamp().unwrap().len == 50_000);
     let blob = Blob::open(&location, false).unwrap();
     assert!(blob.read().unwrap() == content(50_000));
@@ -24,7 +24,7 @@ fn absent_names_are_remembered() {
     let server = Server::of(&[]);
     let (location, stats) = server.location("/dir/model");
     for _ in 0..3 {
-        assert!(!location.exists() && !location.is_there().unwrap());
+        assert!(!location.exists().expect("inspected") && !location.is_there().unwrap());
         assert!(Blob::open(&location, false).is_err());
     }
     // The file, and the table of its chunks.

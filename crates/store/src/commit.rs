@@ -78,7 +78,7 @@ impl Commit {
     /// The errors of [`existing`](Self::existing) and [`directory`](Self::directory).
     pub fn within(root: impl Into<Location>, progress: Progress) -> Result<Self> {
         let root = root.into();
-        match root.is_dir() {
+        match root.is_dir()? {
             true => Self::existing(root, progress),
             false => Self::directory(root, progress),
         }

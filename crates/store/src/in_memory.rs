@@ -198,17 +198,17 @@ impl Store for MemoryStore {
         }
     }
 
-    fn exists(&self, path: &Path) -> bool {
+    fn exists(&self, path: &Path) -> Result<bool> {
         let (path, state) = (key(path), self.state());
-        state.file(&path).is_some() || state.is_dir(&path)
+        Ok(state.file(&path).is_some() || state.is_dir(&path))
     }
 
     fn is_there(&self, path: &Path) -> Result<bool> {
-        Ok(self.exists(path))
+        self.exists(path)
     }
 
-    fn is_dir(&self, path: &Path) -> bool {
-        self.state().is_dir(&key(path))
+    fn is_dir(&self, path: &Path) -> Result<bool> {
+        Ok(self.state().is_dir(&key(path)))
     }
 
     fn list(&self, path: &Path) -> Result<Vec<Entry>> {
@@ -241,7 +241,7 @@ impl Store for MemoryStore {
     }
 
     fn folder(&self, path: &Path, _links: Links, _mmap: bool) -> Result<Box<dyn Folder>> {
-        if !self.is_dir(path) {
+        if !self.is_dir(path)? {
             return Err(missing("open the directory", path));
         }
         Ok(Box::new(MemoryFolder { store: self.clone(), path: path.to_path_buf() }))
@@ -258,7 +258,7 @@ impl Store for MemoryStore {
         };
         check_root(root)?;
         self.state().check_free(&key, path)?;
-        if !self.is_dir(root) {
+        if !self.is_dir(root)? {
             return Err(missing("open the directory", root));
         }
         Ok((Box::new(self.stage(root, progress)?), PathBuf::from(name)))
@@ -269,13 +269,13 @@ impl Store for MemoryStore {
         let key = key(path);
         self.state().check_free(&key.join("file"), path)?;
         match key.parent() {
-            Some(parent) if !self.is_dir(parent) => Err(missing("open", parent)),
+            Some(parent) if !self.is_dir(parent)? => Err(missing("open", parent)),
             _ => Ok(Box::new(self.stage(&key, progress)?)),
         }
     }
 
     fn stage_into(&self, path: &Path, progress: &Progress) -> Result<Box<dyn Publisher>> {
-        match self.is_dir(path) {
+        match self.is_dir(path)? {
             true => Ok(Box::new(self.stage(path, progress)?)),
             false => Err(missing("open the directory", path)),
         }
@@ -293,7 +293,7 @@ impl Store for MemoryStore {
     }
 
     fn remove_dir(&self, path: &Path, progress: &Progress) -> Result<()> {
-        if !self.is_dir(path) {
+        if !self.is_dir(path)? {
             return Err(missing("remove", path));
         }
         progress.step(StepKind::Retire, path)?;
@@ -312,7 +312,7 @@ impl Store for MemoryStore {
 
     fn recover(&self, path: &Path) -> Result<Recovery> {
         // Writers end with this process, so nothing is left over.
-        match self.is_dir(path) {
+        match self.is_dir(path)? {
             true => Ok(Recovery::default()),
             false => Err(missing("open the directory", path)),
         }
@@ -379,7 +379,7 @@ struct MemoryFolder {
 impl Folder for MemoryFolder {
     fn open(&self, name: &str) -> Result<Option<Box<dyn Source>>> {
         let path = self.path.join(name);
-        if !self.store.exists(&path) {
+        if !self.store.exists(&path)? {
             return Ok(None);
         }
         self.store.open(&path, true).map(Some)
@@ -559,7 +559,7 @@ struct MemoryLock {
 
 impl Held for MemoryLock {
     fn check(&self) -> Result<()> {
-        match self.store.is_dir(&self.path) {
+        match self.store.is_dir(&self.path)? {
             true => Ok(()),
             false => Err(missing("inspect", &self.path)),
         }

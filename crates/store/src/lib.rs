@@ -12,7 +12,7 @@
 //! let store = MemoryStore::default();
 //! let mut commit = Commit::directory(store.location("model"), Progress::default())?;
 //! commit.write("weights", |out| out.put(b"01234567"))?;
-//! assert!(!store.location("model/weights").exists(), "nothing is visible before it is published");
+//! assert!(!store.location("model/weights").exists()?, "nothing is visible before it is published");
 //! commit.publish()?;
 //! let blob = Blob::open(store.location("model/weights"), false)?;
 //! assert_eq!(&blob.slice(2, 3)?.bytes()?[..], b"234");

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use crate::checks::SEAL;
 use crate::names::is_hidden;
-use crate::{Commit, Entry, Progress, Recovery, Result, Stamp, Store};
+use crate::{Commit, Entry, Error, Progress, Recovery, Result, Stamp, Store};
 
 /// A path in a [`Store`]; cheap to clone.
 ///
@@ -110,27 +110,44 @@ impl Location {
     }
 
     /// Returns whether the location exists, or will exist when an interrupted write is finished; links are followed.
-    pub fn exists(&self) -> bool {
+    ///
+    /// # Errors
+    /// Fails if the store reports an error.
+    pub fn exists(&self) -> Result<bool> {
         self.store.exists(&self.path)
+    }
+
+    /// Returns those of the locations that exist.
+    pub fn existing(
+        locations: impl IntoIterator<Item = Self>,
+    ) -> impl Iterator<Item = Result<Self>> {
+        let exists = |location: Self| location.exists().map(|exists| exists.then_some(location));
+        locations.into_iter().filter_map(move |location| exists(location).transpose())
     }
 
     /// Returns whether the location exists, even as a dangling link, or will exist when an interrupted write
     /// into its directory is finished.
     ///
     /// # Errors
-    /// Fails if the file system reports an error.
+    /// Fails if the store reports an error.
     pub fn is_there(&self) -> Result<bool> {
         self.store.is_there(&self.path)
     }
 
     /// Returns whether the location is a directory; links are followed.
-    pub fn is_dir(&self) -> bool {
+    ///
+    /// # Errors
+    /// Fails if the store reports an error.
+    pub fn is_dir(&self) -> Result<bool> {
         self.store.is_dir(&self.path)
     }
 
     /// Returns whether the location is a directory, or its path ends in a slash, so that it names a future directory.
-    pub fn names_directory(&self) -> bool {
-        self.path.as_os_str().as_encoded_bytes().ends_with(b"/") || self.is_dir()
+    ///
+    /// # Errors
+    /// Fails if the store reports an error.
+    pub fn names_directory(&self) -> Result<bool> {
+        Ok(self.path.as_os_str().as_encoded_bytes().ends_with(b"/") || self.is_dir()?)
     }
 
     /// Returns the entries of a directory, sorted by name, without seals and files in progress, and with
@@ -144,6 +161,24 @@ impl Location {
         entries.sort();
         entries.dedup();
         Ok(entries)
+    }
+
+    /// Returns the entries like [`list`](Self::list), and none if there is no such directory, this user may not read
+    /// it, or the store has no listings.
+    ///
+    /// # Errors
+    /// Fails if the directory cannot be read for another reason.
+    pub fn list_if_possible(&self) -> Result<Vec<Entry>> {
+        use std::io::ErrorKind::{NotADirectory, NotFound, PermissionDenied, Unsupported};
+        match self.list() {
+            Err(Error::Io { source, .. })
+                if [NotADirectory, NotFound, PermissionDenied, Unsupported]
+                    .contains(&source.kind()) =>
+            {
+                Ok(Vec::new())
+            }
+            listed => listed,
+        }
     }
 
     /// Returns the stamp of the location; links are followed.
@@ -171,10 +206,15 @@ impl Location {
     /// # Errors
     /// Fails if one of them cannot be created.
     pub fn create_dir(&self) -> Result<()> {
-        let is_missing = |dir: &Self| !dir.path().as_os_str().is_empty() && !dir.is_dir();
         let above = std::iter::successors(Some(self.clone()), Self::parent);
         let most = if self.store.implies_parents() { 1 } else { usize::MAX };
-        let missing: Vec<Self> = above.take(most).take_while(is_missing).collect();
+        let mut missing = Vec::new();
+        for dir in above.take(most) {
+            if dir.path().as_os_str().is_empty() || dir.is_dir()? {
+                break;
+            }
+            missing.push(dir);
+        }
         let mut outermost_first = missing.into_iter().rev();
         outermost_first.try_for_each(|dir| Commit::directory(dir, Progress::default())?.publish())
     }

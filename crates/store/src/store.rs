@@ -48,7 +48,10 @@ pub trait Store: fmt::Debug + Send + Sync {
 
     /// Returns whether `path` exists, following links, or will exist when an interrupted write is
     /// finished.
-    fn exists(&self, path: &Path) -> bool;
+    ///
+    /// # Errors
+    /// Fails if the store reports an error.
+    fn exists(&self, path: &Path) -> Result<bool>;
 
     /// Returns whether `path` exists, even as a dangling link, or will exist when an
     /// interrupted write into its directory is finished.
@@ -58,7 +61,10 @@ pub trait Store: fmt::Debug + Send + Sync {
     fn is_there(&self, path: &Path) -> Result<bool>;
 
     /// Returns whether `path` is a directory, following links.
-    fn is_dir(&self, path: &Path) -> bool;
+    ///
+    /// # Errors
+    /// Fails if the store reports an error.
+    fn is_dir(&self, path: &Path) -> Result<bool>;
 
     /// Returns the entries of a directory, in any order, including reserved names and files that an
     /// interrupted write has yet to publish.

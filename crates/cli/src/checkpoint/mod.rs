@@ -127,7 +127,7 @@ struct SavedTensor {
 /// Returns the checkpoint that operators of a program have saved to a directory; `None` if there is none.
 fn saved_by_program(directory: &Path) -> Result<Option<SavedByProgram>, Failure> {
     let dir = at(directory)?;
-    if !dir.is_dir() || !serials(&dir)?.is_empty() || !dir.join(LOADER).is_dir() {
+    if !dir.is_dir()? || !serials(&dir)?.is_empty() || !dir.join(LOADER).is_dir()? {
         return Ok(None);
     }
     let model = lodstone::open(dir)?;

@@ -93,7 +93,7 @@ fn save(derived: &Derived, program: &Program, output: &Location) -> Result<(), F
 
 /// Fails if a file exists that must not be replaced.
 fn free(derived: &Derived, file: &Location) -> Result<(), Failure> {
-    match derived.clobber.options().no_clobber && file.exists() {
+    match derived.clobber.options().no_clobber && file.exists()? {
         true => Err(StoreError::Exists { path: file.to_path_buf() }.into()),
         false => Ok(()),
     }

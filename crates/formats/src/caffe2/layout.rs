@@ -111,11 +111,9 @@ pub(super) fn outputs(name: &str, extension: &str) -> (String, String) {
 
 /// Returns the main net of a pair with a prefix, or with the name that both were written under: `X` or `X.pbtxt` for
 /// `X_predict_net.pbtxt`.
-pub(super) fn by_prefix(prefix: &Location) -> Option<Location> {
-    let name = prefix.name()?;
+pub(super) fn by_prefix(prefix: &Location) -> Result<Option<Location>> {
+    let Some(name) = prefix.name() else { return Ok(None) };
     let stem = name.strip_suffix(".pbtxt").or(name.strip_suffix(".pb")).unwrap_or(name);
-    ["pb", "pbtxt"]
-        .map(|extension| prefix.with_file_name(format!("{stem}_predict_net.{extension}")))
-        .into_iter()
-        .find(Location::exists)
+    let named = |extension| prefix.with_file_name(format!("{stem}_predict_net.{extension}"));
+    Ok(Location::existing(["pb", "pbtxt"].map(named)).next().transpose()?)
 }

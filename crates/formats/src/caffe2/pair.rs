@@ -16,8 +16,8 @@ use crate::{Error, OpenOptions, Result};
 /// # Errors
 /// Fails if there is no net, or a file is damaged.
 pub(super) fn open(path: &Location, options: &OpenOptions) -> Result<Model> {
-    if !path.is_dir() {
-        let found = Some(path).filter(|path| !path.exists()).and_then(layout::by_prefix);
+    if !path.is_dir()? {
+        let found = if path.exists()? { None } else { layout::by_prefix(path)? };
         return open_file(found.as_ref().unwrap_or(path), options, false);
     }
     let entries = path.list()?;
@@ -40,8 +40,15 @@ fn open_file(path: &Location, options: &OpenOptions, is_directory: bool) -> Resu
         (Some(params), _) => Some(params.clone()),
         (None, _) => {
             let names = layout::others(name, is_init).into_iter();
-            let mut places = names.map(|name| path.with_file_name(name));
-            places.find(|place| place.exists() && !place.is_dir())
+            let mut place = None;
+            for found in Location::existing(names.map(|name| path.with_file_name(name))) {
+                let found = found?;
+                if !found.is_dir()? {
+                    place = Some(found);
+                    break;
+                }
+            }
+            place
         }
     };
     // Parameters that the user names are those of a program.

@@ -58,7 +58,7 @@ fn stage(model: &Model, path: &Location, options: &WriteOptions, is_text: bool) 
     let extension = if is_text { ".pbtxt" } else { ".pb" };
     let name = path.name().unwrap_or_default();
     let is_file = layout::is_init(name).is_some() || name.ends_with(extension);
-    let into = path.names_directory() || (own.directory && !is_file);
+    let into = path.names_directory()? || (own.directory && !is_file);
     let (directory, (predict, init)) = match into {
         true => {
             let named =

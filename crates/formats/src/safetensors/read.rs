@@ -27,7 +27,7 @@ pub fn read(path: &Location, options: &OpenOptions) -> Result<Model> {
 }
 
 fn files(path: &Location, options: &OpenOptions) -> Result<Model> {
-    if path.is_dir() {
+    if path.is_dir()? {
         let entries = path.list()?;
         let name = detect::entry(&entries).ok_or_else(|| {
             let why = "expected `model.safetensors`, `model.safetensors.index.json`, or one file \

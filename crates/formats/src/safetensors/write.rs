@@ -30,7 +30,7 @@ pub(super) fn write(model: &Model, path: &Location, options: &WriteOptions) -> R
     let unedited = Layout::unedited(model)?.filter(|_| keep);
     let is_directory = unedited.as_ref().is_some_and(|(layout, _)| layout.directory);
     let file =
-        (path.names_directory() && !is_directory).then(|| FORMAT.file_in(path, model, options));
+        (path.names_directory()? && !is_directory).then(|| FORMAT.file_in(path, model, options));
     let path = file.as_ref().unwrap_or(path);
     if let Some((layout, split)) = unedited {
         return layout.write(&split, path, options);

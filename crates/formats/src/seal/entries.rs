@@ -119,11 +119,11 @@ impl Seals {
     /// # Errors
     /// The errors of [`of`](Self::of).
     pub fn models_at(&self, path: &Location) -> Result<Option<Sealed>> {
-        if path.is_dir() {
+        if path.is_dir()? {
             let below = places_below(path);
             return self.first(&below, |file, start| file.starts_with(start));
         }
-        if path.exists() {
+        if path.exists()? {
             let place = self.of(path)?.map(|(place, _)| place);
             return self.first(place.as_slice(), |file, name| file == name);
         }
@@ -136,11 +136,14 @@ impl Seals {
         // A prefix belongs to one model.
         sealed.iter_mut().for_each(|sealed| sealed.models.truncate(1));
         // The names of some formats do not begin with the prefix and a dot or a dash.
-        let mut hooks = FORMATS.iter().filter_map(|format| format.prefix);
-        match hooks.find_map(|hook| (hook.find)(path)).filter(|_| sealed.is_none()) {
-            Some(file) if file.exists() => self.models_at(&file),
-            _ => Ok(sealed),
+        for hook in FORMATS.iter().filter_map(|format| format.prefix) {
+            if sealed.is_none()
+                && let Some(file) = (hook.find)(path)?
+            {
+                return self.models_at(&file);
+            }
         }
+        Ok(sealed)
     }
 
     /// Returns the models of the first entry that lists files.

@@ -14,7 +14,7 @@ const EARLY_PROGRAM: &str = "serialized_exported_program.json";
 
 /// Opens a file of `torch.save`, an index of shards, or a directory that holds one.
 pub(super) fn read_saved(path: &Location, options: &OpenOptions) -> Result<Model> {
-    if path.is_dir() {
+    if path.is_dir()? {
         let entries = path.list()?;
         let name = super::detect::index_of(&entries).ok_or_else(|| {
             let why = "expected one index of shards (`pytorch_model.bin.index.json`)".to_owned();

@@ -242,10 +242,13 @@ fn not_run(dialect: Dialect) -> Error {
 
 /// Returns the default directories for the operators of the model at a path: they may load from its directory, and save
 /// nowhere.
-pub fn dirs_beside(path: impl Into<Location>) -> Dirs {
+///
+/// # Errors
+/// If the path cannot be inspected.
+pub fn dirs_beside(path: impl Into<Location>) -> Result<Dirs> {
     let path = path.into();
-    let dir = if path.is_dir() { Some(path) } else { path.parent() };
-    Dirs { read: dir.map(Location::or_here), ..Dirs::default() }
+    let dir = if path.is_dir()? { Some(path) } else { path.parent() };
+    Ok(Dirs { read: dir.map(Location::or_here), ..Dirs::default() })
 }
 
 /// Returns the tensors of outputs. The values of a sequence are named `NAME.0`, `NAME.1`, ...; so are those of a map,

@@ -190,9 +190,9 @@ pub fn scan(path: impl Into<Location>, options: &ScanOptions) -> Result<Scan> {
     };
     let ignore = globs(&options.ignore)?;
     let mut root = path.clone();
-    if path.is_dir() {
+    if path.is_dir()? {
         look.directory(&path)?;
-    } else if path.exists() {
+    } else if path.exists()? {
         root = path.directory();
         look.file(&path, &look.options.file(&path)?)?;
     } else {

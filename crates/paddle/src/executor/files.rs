@@ -66,8 +66,15 @@ fn named(path: &str) -> String {
 }
 
 /// Returns the nearest existing directory above a file.
-fn above(file: &Location) -> Option<Location> {
-    std::iter::successors(file.parent(), Location::parent).find(Location::is_dir)
+fn above(file: &Location) -> lodstone_store::Result<Option<Location>> {
+    let mut above = file.parent();
+    while let Some(directory) = above {
+        if directory.is_dir()? {
+            return Ok(Some(directory));
+        }
+        above = directory.parent();
+    }
+    Ok(None)
 }
 
 /// The files of a run.
@@ -132,7 +139,7 @@ impl<'d> Files<'d> {
             self.held.keys().filter(|name| prefix_of(name) == prefix).cloned().collect();
         // All of them are in one directory.
         let first = here.first().filter(|_| self.dirs.paths == Paths::Anywhere);
-        let outside = first.and_then(|name| above(&root.join(name)));
+        let outside = first.map(|name| above(&root.join(name))).transpose()?.flatten();
         let base = outside.as_ref().unwrap_or(root);
         let mut commit = Commit::within(base, self.dirs.progress.clone())?;
         for name in &here {

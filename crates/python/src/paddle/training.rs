@@ -49,7 +49,8 @@ impl Training {
     ) -> PyResult<Self> {
         let location =
             |name: &str| Ok::<_, PyErr>(facts.get::<Option<PathBuf>>(name)?.map(Location::from));
-        let mut dirs = facts.get::<Option<PathBuf>>("path")?.map(dirs_beside).unwrap_or_default();
+        let beside = facts.get::<Option<PathBuf>>("path")?.map(dirs_beside).transpose();
+        let mut dirs = beside.map_err(|error| raise(py, error))?.unwrap_or_default();
         dirs.read = location("load_from")?.or(dirs.read);
         dirs.write = location("save_to")?;
         let resume: Option<(PathBuf, u64)> = facts.get("resume")?;

@@ -41,7 +41,7 @@ fn large_files_are_uploaded_in_parts() {
             })
             .unwrap();
         // It is not there, but can be opened and verified.
-        assert!(!open().join("dir/model").exists());
+        assert!(!open().join("dir/model").exists().expect("inspected"));
         let staged = Blob::open(commit.staged(&name).unwrap(), false).unwrap();
         assert!(staged.slice(6, large.len() as u64).unwrap().read().unwrap() == large);
         commit.publish().unwrap();
@@ -65,7 +65,7 @@ fn bytes_that_were_uploaded_are_not_patched() {
             .expect_err("uploaded");
         assert!(matches!(Fault::of(&error), Some(Fault::Unsupported(_))), "{error}");
         drop(commit);
-        assert!(!path.exists());
+        assert!(!path.exists().expect("inspected"));
     });
 }
 
@@ -128,9 +128,9 @@ fn other_objects_of_a_bucket_are_read_and_kept() {
     let put_foreign = store.put(&path, "foreign".into());
     tokio::runtime::Runtime::new().unwrap().block_on(put_foreign).unwrap();
     let path = root.join("a b/ü%20/file");
-    assert!(path.exists() && root.join("a b").is_dir());
+    assert!(path.exists().expect("inspected") && root.join("a b").is_dir().expect("inspected"));
     assert_eq!(Blob::open(&path, false).unwrap().read().unwrap(), b"foreign".as_slice());
     assert!(put(&root.join("a b"), b"", false).is_err(), "a directory is there");
     root.join("a b").remove_dir(&Progress::default()).unwrap();
-    assert!(!path.exists());
+    assert!(!path.exists().expect("inspected"));
 }

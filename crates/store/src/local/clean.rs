@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::staging::{hide, stem, stem_of};
-use super::write_dir::{Below, Lock, WriteDir};
+use super::write_dir::{Below, Lock, WriteDir, rename_new};
 use super::{exchange, pending};
 use crate::names::parent_of;
 use crate::{Error, Progress, Recovery, StepKind};
@@ -80,7 +80,11 @@ pub(super) fn remove_dir(path: &Path, progress: &Progress) -> crate::Result<()> 
     }
     progress.step(StepKind::Retire, path)?;
     let hidden = hide((&parent, name), &parent, &stem(name)).map_err(failed)?;
-    parent.sync(progress)?;
+    if let Err(error) = parent.sync(progress) {
+        // Whether the new name is durable is unknown; without its files, the old one must not come back.
+        let _ = rename_new((&parent, &hidden), (&parent, name));
+        return Err(error);
+    }
     remove(&parent, &hidden, &place, progress);
     Ok(())
 }

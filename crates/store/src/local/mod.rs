@@ -20,6 +20,7 @@ use std::sync::{Arc, LazyLock};
 
 pub use file::LocalFile;
 
+use rustix::io::Errno;
 use write_dir::if_there;
 
 use crate::store::{Atomicity, Folder, Held, Publisher};
@@ -36,6 +37,23 @@ pub(crate) fn store() -> Arc<dyn Store> {
     Arc::clone(&STORE)
 }
 
+/// Returns the metadata of what is at a path, following links.
+fn inspect(path: &Path) -> Result<Option<std::fs::Metadata>> {
+    if_there(std::fs::metadata(path)).map_err(Error::io("inspect", path))
+}
+
+/// Returns whether the link at `path` leads to a directory; one that this user cannot follow does not.
+fn leads_to_dir(path: &Path) -> Result<bool> {
+    match inspect(path) {
+        Err(Error::Io { source, .. })
+            if matches!(Errno::from_io_error(&source), Some(Errno::ACCESS | Errno::LOOP)) =>
+        {
+            Ok(false)
+        }
+        found => Ok(found?.is_some_and(|found| found.is_dir())),
+    }
+}
+
 impl Store for LocalStore {
     fn atomicity(&self) -> Atomicity {
         Atomicity::AtomicSet
@@ -45,8 +63,8 @@ impl Store for LocalStore {
         Ok(Box::new(LocalFile::open(path, mmap)?))
     }
 
-    fn exists(&self, path: &Path) -> bool {
-        path.exists() || waiting::is_expected(path).unwrap_or(false)
+    fn exists(&self, path: &Path) -> Result<bool> {
+        Ok(inspect(path)?.is_some() || waiting::is_expected(path)?)
     }
 
     fn is_there(&self, path: &Path) -> Result<bool> {
@@ -57,15 +75,16 @@ impl Store for LocalStore {
         }
     }
 
-    fn is_dir(&self, path: &Path) -> bool {
-        path.is_dir()
+    fn is_dir(&self, path: &Path) -> Result<bool> {
+        Ok(inspect(path)?.is_some_and(|found| found.is_dir()))
     }
 
     fn list(&self, path: &Path) -> Result<Vec<Entry>> {
         let mut entries = Vec::new();
         for entry in std::fs::read_dir(path).map_err(Error::io("list", path))? {
             let entry = entry.map_err(Error::io("list", path))?;
-            let is_dir = entry.path().is_dir();
+            let kind = entry.file_type().map_err(Error::io("inspect", entry.path()))?;
+            let is_dir = kind.is_dir() || (kind.is_symlink() && leads_to_dir(&entry.path())?);
             if let Ok(name) = entry.file_name().into_string() {
                 entries.push(Entry { name, is_dir });
             }

@@ -142,8 +142,12 @@ pub(super) fn check_finished(root: &WriteDir) -> Result<()> {
 
 /// Returns the regular files of a redo log; other entries, which another user may have added, are ignored.
 fn files(log: &WriteDir) -> io::Result<Vec<PathBuf>> {
-    let mut names = Below::of(log)?.files;
-    names.retain(|name| log.dir.symlink_metadata(name).is_ok_and(|file| file.is_file()));
+    let mut names = Vec::new();
+    for name in Below::of(log)?.files {
+        if log.dir.symlink_metadata(&name)?.is_file() {
+            names.push(name);
+        }
+    }
     names.sort();
     Ok(names)
 }

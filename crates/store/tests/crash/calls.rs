@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use lodstone_conformance::system::{ERRORS, Ended, fail};
+use lodstone_conformance::system::{Disturbance, ERRORS, Ended, disturb};
 
 use crate::KILLS;
 use crate::child::writer;
@@ -44,7 +44,8 @@ fn every_call_fails(kind: Kind) {
             let errno = ERRORS[errors % ERRORS.len()];
             errors += 1;
             scene.prepare();
-            let ended = fail(writer(&scene, usize::MAX), scene.root(), number, errno);
+            let ended =
+                disturb(writer(&scene, usize::MAX), scene.root(), number, Disturbance::Fail(errno));
             failed += usize::from(ended.code == Some(1));
             made = ended.calls;
             check(&mut scene, &ended, &format!("{kind:?}, call {number}, {errno:?}: {ended:?}"));

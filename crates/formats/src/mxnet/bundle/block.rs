@@ -86,7 +86,10 @@ fn with_parameters(
     options: &OpenOptions,
 ) -> Result<Model> {
     let mut model = Model::default();
-    let found = options.params.clone().or_else(|| parameters_of(path));
+    let found = match &options.params {
+        Some(params) => Some(params.clone()),
+        None => parameters_of(path)?,
+    };
     match (found, program) {
         (Some(found), Some(mut program)) => {
             let read = params::read(&found, options)?;
@@ -121,10 +124,12 @@ fn with_parameters(
 }
 
 /// Returns the location of the parameters beside a block.
-fn parameters_of(path: &Location) -> Option<Location> {
-    let prefix = path.name()?.strip_suffix(BLOCK)?;
+fn parameters_of(path: &Location) -> Result<Option<Location>> {
+    let prefix = path.name().and_then(|name| name.strip_suffix(BLOCK));
+    let Some(prefix) = prefix else { return Ok(None) };
     let names = [format!("{prefix}{OWN_PARAMS}"), PARAMS.to_owned()];
-    names.map(|name| path.with_file_name(name)).into_iter().find(Location::exists)
+    let places = names.map(|name| path.with_file_name(name));
+    Ok(Location::existing(places).next().transpose()?)
 }
 
 /// A block.

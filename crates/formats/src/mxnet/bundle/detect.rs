@@ -38,14 +38,14 @@ fn names(entries: &[Entry]) -> impl Iterator<Item = &str> {
 }
 
 /// Returns the file of a prefix: the program, or otherwise the parameters of the last epoch.
-pub(super) fn by_prefix(prefix: &Location) -> Option<Location> {
-    let name = prefix.name()?;
-    let mut programs = [SYMBOL, BLOCK].map(|ending| prefix.append(ending)).into_iter();
-    if let Some(program) = programs.find(Location::exists) {
-        return Some(program);
+pub(super) fn by_prefix(prefix: &Location) -> Result<Option<Location>> {
+    let Some(name) = prefix.name() else { return Ok(None) };
+    let programs = [SYMBOL, BLOCK].map(|ending| prefix.append(ending));
+    if let Some(program) = Location::existing(programs).next() {
+        return Ok(Some(program?));
     }
-    let entries = prefix.directory().list().ok()?;
-    epochs(name, &entries).pop().map(|params| prefix.with_file_name(params))
+    let entries = prefix.directory().list_if_possible()?;
+    Ok(epochs(name, &entries).pop().map(|params| prefix.with_file_name(params)))
 }
 
 /// Returns the program of a directory, or otherwise its only parameter file.

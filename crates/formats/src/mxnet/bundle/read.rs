@@ -19,7 +19,7 @@ use crate::{Error, OpenOptions, Result};
 /// # Errors
 /// Fails if there is no model, a file is damaged, or the parameters are those of another program.
 pub fn open(path: &Location, options: &OpenOptions) -> Result<Model> {
-    if path.is_dir() {
+    if path.is_dir()? {
         let file = path.join(file_in(path, &path.list()?)?);
         let mut model = open_file(&file, options)?;
         if let Some(mut bundle) = Bundle::of(&model)? {
@@ -28,10 +28,10 @@ pub fn open(path: &Location, options: &OpenOptions) -> Result<Model> {
         }
         return Ok(model);
     }
-    if path.exists() {
+    if path.exists()? {
         return open_file(path, options);
     }
-    match by_prefix(path) {
+    match by_prefix(path)? {
         Some(file) => {
             let mut model = open_file(&file, options)?;
             if model.format != BUNDLE.name && model.format != ALONE.name {

@@ -25,7 +25,7 @@ pub(super) fn write_bundle(
     let bundle = Bundle::of(model)?.filter(|_| options.same).unwrap_or_default();
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let prefix = name.strip_suffix(SYMBOL);
-    let into = path.names_directory() || (bundle.directory && prefix.is_none());
+    let into = path.names_directory()? || (bundle.directory && prefix.is_none());
     let (directory, symbol, params) = if into {
         let names = Bundle::of(model)?.unwrap_or_default();
         let symbol = match names.symbol.as_str() {

@@ -24,7 +24,7 @@ pub(super) fn open(path: &Location, blob: &Blob, options: &OpenOptions) -> Resul
     let open = |parameter: &Parameter| is_open(parameter.tensor.dtype);
     let mut known = HashSet::new();
     if model.parameters.iter().any(open)
-        && let Some(beside) = program_beside(path)
+        && let Some(beside) = program_beside(path)?
     {
         match types(&beside, options) {
             Ok((program, types)) => {
@@ -174,18 +174,17 @@ fn is_open(dtype: DType) -> bool {
 }
 
 /// Returns the program of a pickle: the one with the same stem, or the only one in the directory.
-fn program_beside(path: &Location) -> Option<Location> {
+fn program_beside(path: &Location) -> Result<Option<Location>> {
     let of_stem = ["pdmodel", "json"].map(|end| path.at(path.path().with_extension(end)));
-    if let Some(program) = of_stem.into_iter().find(|path| path.exists()) {
-        return Some(program);
+    if let Some(program) = Location::existing(of_stem).next() {
+        return Ok(Some(program?));
     }
     let directory = path.directory();
-    let entries = directory.list().ok()?;
+    let entries = directory.list_if_possible()?;
     let program = detect::program_in(&directory, &entries).ok().flatten();
-    program
-        .map(|program| program.name)
-        .or_else(|| detect::pir_in(&directory, &entries))
-        .map(|name| directory.join(name))
+    let name = program.map(|program| program.name);
+    let name = name.or_else(|| detect::pir_in(&directory, &entries));
+    Ok(name.map(|name| directory.join(name)))
 }
 
 /// Reads a program, and returns its file and the element types of its variables by name.

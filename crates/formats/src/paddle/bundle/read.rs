@@ -22,16 +22,16 @@ use crate::{Error, ModelDir, OpenOptions, Result};
 /// # Errors
 /// Fails if there is no model, a file is damaged, or the parameters do not match the program.
 pub fn open(path: &Location, options: &OpenOptions) -> Result<Model> {
-    if path.is_dir() {
+    if path.is_dir()? {
         return open_directory(path, options);
     }
-    if path.exists() {
+    if path.exists()? {
         return open_file(path, options);
     }
-    if let Some(file) = by_prefix(path) {
+    if let Some(file) = by_prefix(path)? {
         let mut model = open_file(&file, options)?;
         let [program, pir] = [".pdmodel", ".json"].map(|end| path.append(end));
-        if file == program && is_pir(&pir) {
+        if file == program && is_pir(&pir)? {
             model.report.warn(both(split(&pir).1, split(&program).1));
         }
         return Ok(model);
@@ -42,21 +42,21 @@ pub fn open(path: &Location, options: &OpenOptions) -> Result<Model> {
 }
 
 /// Returns the first existing file of a prefix.
-pub(super) fn by_prefix(path: &Location) -> Option<Location> {
+pub(super) fn by_prefix(path: &Location) -> Result<Option<Location>> {
     // Appended, not replaced: prefixes may contain dots.
-    let mut files = [".pdmodel", ".json", ".pdiparams", ".pdparams"]
-        .map(|end| (end, path.append(end)))
-        .into_iter();
-    // Other files are JSON too.
-    let found = files.find(|(end, file)| file.exists() && (*end != ".json" || is_pir(file)));
-    found.map(|(_, file)| file)
+    let files = [".pdmodel", ".json", ".pdiparams", ".pdparams"].map(|end| path.append(end));
+    for file in Location::existing(files) {
+        let file = file?;
+        // Other files are JSON too.
+        if file.extension().is_none_or(|end| end != "json") || is_pir(&file)? {
+            return Ok(Some(file));
+        }
+    }
+    Ok(None)
 }
 
-fn is_pir(path: &Location) -> bool {
-    path.exists()
-        && Blob::open(path, false)
-            .and_then(|blob| blob.head(4096))
-            .is_ok_and(|head| pir::is_pir(&head))
+fn is_pir(path: &Location) -> Result<bool> {
+    Ok(path.exists()? && pir::is_pir(&Blob::open(path, false)?.head(4096)?))
 }
 
 /// Returns the warning for a model that exists in both formats.
@@ -129,7 +129,7 @@ fn open_file(path: &Location, options: &OpenOptions) -> Result<Model> {
 /// # Errors
 /// Fails if there is no such record, or it is damaged.
 pub fn open_record(path: &Location, index: usize, options: &OpenOptions) -> Result<Option<Tensor>> {
-    if path.is_dir() || !path.exists() {
+    if path.is_dir()? || !path.exists()? {
         return Ok(None);
     }
     let blob = options.file(path)?;
@@ -191,7 +191,7 @@ fn open_program(directory: &Location, name: &str, options: &OpenOptions) -> Resu
                 let named = named.map(|(var, tensor)| Parameter { name: var.name.clone(), tensor });
                 model.parameters = named.collect();
                 model.files.push(blob);
-                read_info(path, shared, options, &mut bundle, &mut model);
+                read_info(path, shared, options, &mut bundle, &mut model)?;
                 bundle.layout = layout;
                 // A shared parameter file cannot be written back.
                 bundle.params = Some(match shared {
@@ -292,7 +292,7 @@ pub(super) fn find_params(
     options: &OpenOptions,
 ) -> Result<Found> {
     if let Some(path) = &options.params {
-        let params = match path.is_dir() {
+        let params = match path.is_dir()? {
             _ if is_params_pickle(path) => Params::Pickles(vec![path.clone()]),
             true if variable_in(path, wanted, options).is_some() => Params::Separate(path.clone()),
             true => {
@@ -314,7 +314,7 @@ pub(super) fn find_params(
     let mut found: Vec<(String, Params)> = Vec::new();
     for name in detect::USUAL_PARAMS {
         let path = directory.join(name);
-        let is_file = path.exists() && !path.is_dir();
+        let is_file = path.exists()? && !path.is_dir()?;
         // A program without parameters has an empty file of them, or none.
         let is_plausible = wanted.is_none_or(|wanted| !wanted.is_empty());
         if is_file && (is_plausible || options.file(&path)?.is_empty()) {
@@ -354,8 +354,8 @@ fn variable_in(
 /// Finds the parameters that share the prefix of a program.
 fn own_params(directory: &Location, program: &str) -> Result<Option<Params>> {
     let combined = directory.join(detect::own_params_of(program));
-    let pickles = pickles_beside(directory, program);
-    match (combined.exists(), pickles.iter().find(|path| is_params_pickle(path))) {
+    let pickles = pickles_beside(directory, program)?;
+    match (combined.exists()?, pickles.iter().find(|path| is_params_pickle(path))) {
         (true, Some(pickle)) => Err(Error::AmbiguousParams {
             path: directory.join(program).to_path_buf(),
             candidates: [&combined, pickle].map(|path| split(path).1.to_owned()).to_vec(),
@@ -371,9 +371,9 @@ pub(super) fn is_params_pickle(path: &Location) -> bool {
 }
 
 /// Finds the pickles that `static.save` wrote beside a program.
-pub(super) fn pickles_beside(directory: &Location, program: &str) -> Vec<Location> {
+pub(super) fn pickles_beside(directory: &Location, program: &str) -> Result<Vec<Location>> {
     let pickles = detect::pickles_of(program).map(|name| directory.join(name));
-    pickles.into_iter().filter(|path| path.exists()).collect()
+    Ok(Location::existing(pickles).collect::<Result<_, _>>()?)
 }
 
 /// Warns about parameters of a program that its pickles lack, or that have another shape.
@@ -433,12 +433,14 @@ fn read_info(
     options: &OpenOptions,
     bundle: &mut Bundle,
     model: &mut Model,
-) {
+) -> Result<()> {
     let own = params.append(".info");
     let mut prefix = params.name().and_then(|name| name.strip_suffix(".pdiparams"));
     let mut path = own.clone();
-    while !path.exists() {
-        let Some((shorter, _)) = prefix.and_then(|prefix| prefix.rsplit_once('.')) else { return };
+    while !path.exists()? {
+        let Some((shorter, _)) = prefix.and_then(|prefix| prefix.rsplit_once('.')) else {
+            return Ok(());
+        };
         path = params.with_file_name(format!("{shorter}.pdiparams.info"));
         prefix = Some(shorter);
     }
@@ -458,6 +460,7 @@ fn read_info(
         }
         Err(error) => model.report.warn(format!("`{}` was not read: {error}", split(&path).1)),
     }
+    Ok(())
 }
 
 /// The parameters of several functions in one file.
@@ -681,7 +684,7 @@ fn open_params(path: &Location, blob: &Blob, options: &OpenOptions) -> Result<Mo
     };
     let mut report = Report::default();
     let mut files = vec![blob.clone()];
-    let names = match names_beside(&directory, name, &tensors, options, &mut report) {
+    let names = match names_beside(&directory, name, &tensors, options, &mut report)? {
         Some((program, names)) => {
             files.push(program);
             names
@@ -716,25 +719,27 @@ fn names_beside(
     tensors: &[Tensor],
     options: &OpenOptions,
     report: &mut Report,
-) -> Option<(Blob, Vec<String>)> {
+) -> Result<Option<(Blob, Vec<String>)>> {
     let programs = detect::programs_of(params);
-    let there = programs.iter().filter(|name| directory.join(name).exists());
     let mut found: Vec<(&String, (Blob, Vec<String>))> = Vec::new();
-    for name in there {
+    for name in &programs {
+        if !directory.join(name).exists()? {
+            continue;
+        }
         match names_by(directory, name, params, tensors, options) {
             Ok(names) => found.push((name, names)),
             Err(error) => report.warn(format!("no names were read from `{name}`: {error}")),
         }
     }
-    let (name, names) = found.pop()?;
-    match found.into_iter().find(|(_, (_, others))| *others != names.1) {
+    let Some((name, names)) = found.pop() else { return Ok(None) };
+    Ok(match found.into_iter().find(|(_, (_, others))| *others != names.1) {
         Some((other, _)) => {
             report
                 .warn(format!("`{other}` and `{name}` name them differently: they remain unnamed"));
             None
         }
         None => Some(names),
-    }
+    })
 }
 
 /// Reads a program, and returns its names for parameters.

@@ -23,7 +23,7 @@ pub(super) fn write_bundle(
     let extension = bundle.program.as_ref().and_then(|name| name.rsplit_once('.'));
     let extension = extension.map_or(extension_of(program), |(_, extension)| extension).to_owned();
     let is_program = path.extension().is_some_and(|end| end == extension.as_str());
-    let into = path.names_directory() || (bundle.directory && !is_program);
+    let into = path.names_directory()? || (bundle.directory && !is_program);
     let (directory, program_name, params_name) = if into {
         let names = Bundle::of(model)?.unwrap_or_default();
         let name = names.program.unwrap_or_else(|| format!("inference.{}", extension_of(program)));
@@ -78,7 +78,7 @@ pub(super) fn write_saved(
     let extension = format!(".{}", extension_of(program));
     let name = path.name().unwrap_or_default();
     let stem = name.strip_suffix(&extension);
-    let into = path.names_directory() || (bundle.directory && stem.is_none());
+    let into = path.names_directory()? || (bundle.directory && stem.is_none());
     let (directory, program_name) = if into {
         let default = || format!("model{extension}");
         (path.clone(), bundle.program.clone().unwrap_or_else(default))

@@ -65,7 +65,7 @@ fn newest(entries: &[Entry]) -> Option<(String, Vec<String>)> {
 /// # Errors
 /// Fails if the metadata is damaged, or a file is missing or damaged.
 pub(super) fn read(path: &Location, options: &OpenOptions) -> Result<Model> {
-    let directory = path.is_dir();
+    let directory = path.is_dir()?;
     let root = if directory { path.clone() } else { path.directory() };
     let dir = options.dir(&root)?;
     let (main, others) = match directory {

@@ -57,7 +57,7 @@ fn mains(entries: &[DirEntry]) -> Vec<String> {
 /// # Errors
 /// Fails if the metadata is damaged, or an item is missing or damaged.
 pub(in crate::torch) fn read(path: &Location, options: &OpenOptions) -> Result<Model> {
-    let directory = path.is_dir();
+    let directory = path.is_dir()?;
     let root = if directory { path.clone() } else { path.directory() };
     let dir = options.dir(&root)?;
     let open = |name: &str| dir.open_file(name);

@@ -374,10 +374,9 @@ pub fn open_training(
     options: &OpenOptions,
 ) -> Result<Model> {
     let path = path.into();
-    let beside = || dirs_beside(&path).read.map(|dir| dir.join(STARTUP));
     let startup = match startup {
         Some(startup) => Some(open_program(startup, options)?),
-        None => match beside() {
+        None => match dirs_beside(&path)?.read.map(|dir| dir.join(STARTUP)) {
             Some(path) if path.is_there()? => Some(open_program(&path, options)?),
             _ => None,
         },

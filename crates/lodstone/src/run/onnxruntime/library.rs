@@ -31,9 +31,14 @@ pub(super) fn environment(path: Option<&Path>) -> Result<Environment> {
 
 fn load(path: Option<&Path>) -> Result<Environment> {
     let path = match path.map(Path::to_path_buf).or_else(|| env::var_os(VARIABLE).map(Into::into)) {
-        Some(path) => in_directory(&path).or_else(|| is_file(&path).then_some(path.clone())).ok_or_else(
-            || Error::OnnxRuntime(format!("there is no library at `{}`", path.display())),
-        )?,
+        Some(path) => match in_directory(&path) {
+            Some(library) => library,
+            None if is_file(&path)? => path,
+            None => {
+                let path = path.display();
+                return Err(Error::OnnxRuntime(format!("there is no library at `{path}`")));
+            }
+        },
         None => installed().ok_or_else(|| {
             let hint = "pass its path (`--engine-path`), set `ORT_DYLIB_PATH`, or install the Python \
                         package `onnxruntime`";
@@ -45,9 +50,9 @@ fn load(path: Option<&Path>) -> Result<Environment> {
     builder.with_telemetry(false).build().map_err(failed)
 }
 
-fn is_file(path: &Path) -> bool {
+fn is_file(path: &Path) -> Result<bool> {
     let location = Location::from(path);
-    location.exists() && !location.is_dir()
+    Ok(location.exists()? && !location.is_dir()?)
 }
 
 /// Returns the library in a directory, such as `onnxruntime/capi` of the Python package.
@@ -61,10 +66,9 @@ fn in_directory(path: &Path) -> Option<PathBuf> {
     names.iter().filter(is_library).max().map(|name| path.join(name))
 }
 
-/// Returns the names in a directory; none if it is not one.
+/// Returns the names in a directory; none if it cannot be read, since the library may be in another one.
 fn names(path: &Path) -> Vec<String> {
-    let location = Location::from(path);
-    let entries = location.is_dir().then(|| location.list().ok()).flatten().unwrap_or_default();
+    let entries = Location::from(path).list_if_possible().unwrap_or_default();
     entries.into_iter().map(|entry| entry.name).collect()
 }
 
