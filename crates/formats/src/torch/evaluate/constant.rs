@@ -39,15 +39,15 @@ impl Evaluator<'_> {
 
     fn on_text(&mut self, name: &str, text: &str, rest: &[Value]) -> Outcome<Option<Value>> {
         Ok(Some(match (name, rest) {
-            ("add", [Value::Text(more)]) => Value::text(&format!("{text}{more}")),
+            ("add", [Value::Text(more)]) => self.text(&[text, more])?,
             ("eq", [Value::Text(other)]) => Value::Bool(text == &**other),
             ("ne", [Value::Text(other)]) => Value::Bool(text != &**other),
             ("eq", [_]) => Value::Bool(false),
             ("ne", [_]) => Value::Bool(true),
             ("len", []) => Value::Int(i64::try_from(text.chars().count()).unwrap_or(i64::MAX)),
-            ("str", []) => Value::text(text),
-            ("lower", []) => Value::text(&text.to_lowercase()),
-            ("upper", []) => Value::text(&text.to_uppercase()),
+            ("str", []) => self.text(&[text])?,
+            ("lower", []) => self.text(&[&text.to_lowercase()])?,
+            ("upper", []) => self.text(&[&text.to_uppercase()])?,
             ("startswith", [Value::Text(part), ..]) => Value::Bool(text.starts_with(&**part)),
             ("endswith", [Value::Text(part), ..]) => Value::Bool(text.ends_with(&**part)),
             ("__contains__", [Value::Text(part)]) => Value::Bool(text.contains(&**part)),
@@ -55,7 +55,7 @@ impl Evaluator<'_> {
             ("device", [Value::Int(index)]) => Value::Device(Rc::from(format!("{text}:{index}"))),
             ("device", [Value::None]) => Value::Device(Rc::from(text)),
             // Messages of exceptions, whose values may not be known.
-            ("format" | "percentFormat" | "join", _) => Value::text(text),
+            ("format" | "percentFormat" | "join", _) => self.text(&[text])?,
             _ => return Ok(None),
         }))
     }

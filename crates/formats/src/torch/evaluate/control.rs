@@ -74,6 +74,16 @@ impl Evaluator<'_> {
         otherwise: &[Statement],
         scope: &mut Scope,
     ) -> Outcome<Flow> {
+        self.keeping(scope, |evaluator, scope| evaluator.either(condition, then, otherwise, scope))
+    }
+
+    fn either(
+        &mut self,
+        condition: &Value,
+        then: &[Statement],
+        otherwise: &[Statement],
+        scope: &mut Scope,
+    ) -> Outcome<Flow> {
         let before = self.before(scope);
         let first = self.branch(then, &before)?;
         let second = self.branch(otherwise, &before)?;

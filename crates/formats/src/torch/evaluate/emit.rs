@@ -10,9 +10,6 @@ use lodstone_schema::torch::Operator;
 use super::evaluator::{Evaluator, Outcome};
 use super::value::{Place, Type, Value};
 
-/// The maximum number of operators of a program.
-const MAX_OPERATORS: usize = 1 << 20;
-
 /// An argument of an operator.
 pub(super) enum Argument {
     Constant(AttributeValue),
@@ -73,10 +70,7 @@ impl Evaluator<'_> {
 
     /// Adds an operator to the innermost block.
     pub(super) fn add(&mut self, op: Op) -> Outcome<Place> {
-        self.operators += 1;
-        if self.operators > MAX_OPERATORS {
-            return Err(self.failure(format!("more than {MAX_OPERATORS} operators")));
-        }
+        self.charge_op(&op)?;
         let Some(block) = self.open.last_mut() else {
             return Err(self.failure("no block is open"));
         };
@@ -127,6 +121,7 @@ impl Evaluator<'_> {
                 "bool" => Some(Type::Bool),
                 "Tensor" | "Scalar" | "t(*)" => None,
                 "Tensor[]" => {
+                    self.charge_results(known.unwrap_or(0))?;
                     let names: Vec<Rc<str>> =
                         (0..known.unwrap_or(0)).map(|_| self.declare(&base, None)).collect();
                     let args = names.iter().map(ToString::to_string).collect();

@@ -5,8 +5,8 @@ use std::rc::Rc;
 
 use lodstone_model::{Block, Dialect, Program, Topology, ValueType, Var};
 
-use super::Failure;
 use super::value::{Callable, Cell, Scope, Value};
+use super::{Budget, Failure};
 use crate::torch::code::{Class, Expression, Function, Kind, Source, Statement, Step};
 use crate::torch::object::Objects;
 
@@ -15,9 +15,6 @@ const MAX_STEPS: u64 = 1 << 24;
 
 /// The maximum depth of calls and expressions.
 const MAX_DEPTH: usize = 2000;
-
-/// The maximum number of elements of all lists, dictionaries and tuples.
-pub(super) const MAX_ELEMENTS: usize = 1 << 22;
 
 /// The code of an archive and its objects.
 pub(crate) struct Code<'a> {
@@ -29,6 +26,8 @@ pub(crate) struct Code<'a> {
     pub(crate) constants: Option<&'a Objects>,
     /// The version of the archive.
     pub(crate) version: u64,
+    /// The memory that evaluating it may take.
+    pub(crate) budget: Budget,
     /// Whether a parameter exists.
     pub(crate) has: &'a dyn Fn(&str) -> bool,
 }
@@ -73,7 +72,6 @@ pub(super) struct Evaluator<'a> {
     /// The values that these attributes have in the archive.
     pub(super) stored: BTreeMap<String, Value>,
     pub(super) elements: usize,
-    pub(super) operators: usize,
     /// The grids of quantized tensors, by variable.
     pub(super) grids: HashMap<Rc<str>, super::quantized::Grid>,
     /// The variable that the current expression is assigned to.
@@ -97,7 +95,8 @@ pub(super) struct Evaluator<'a> {
 /// What could not be translated, with the function and the line.
 pub(crate) fn evaluate(code: &Code<'_>, method: &str) -> Result<Evaluated, Failure> {
     let mut evaluator = Evaluator::new(code);
-    let program = evaluator.program(method)?;
+    let left = code.budget.left();
+    let program = evaluator.program(method).inspect_err(|_| code.budget.restore(left))?;
     Ok(Evaluated { program, notes: evaluator.notes, called: evaluator.called })
 }
 
@@ -125,7 +124,6 @@ impl<'a> Evaluator<'a> {
             set: BTreeMap::new(),
             stored: BTreeMap::new(),
             elements: 0,
-            operators: 0,
             grids: HashMap::new(),
             own_base: None,
             steps: 0,
@@ -235,13 +233,11 @@ impl Evaluator<'_> {
         Ok(self.heap.len() - 1)
     }
 
-    /// Counts elements of structures.
+    /// Counts and charges elements of structures.
     pub(super) fn count(&mut self, elements: usize) -> Outcome<()> {
-        self.elements = self.elements.saturating_add(elements);
-        match self.elements > MAX_ELEMENTS {
-            true => Err(self.failure(format!("more than {MAX_ELEMENTS} elements of lists"))),
-            false => Ok(()),
-        }
+        self.charge_values(elements)?;
+        self.elements += elements;
+        Ok(())
     }
 
     pub(super) fn list(&mut self, items: Vec<Value>) -> Outcome {
@@ -323,6 +319,7 @@ impl Evaluator<'_> {
                 return self.body(body, scope);
             }
             Step::Define(function) => {
+                self.charge_values(scope.len())?;
                 let name = Rc::from(function.name.as_str());
                 let callable =
                     Callable { name, function: Rc::clone(function), scope: scope.clone() };
@@ -368,7 +365,7 @@ impl Evaluator<'_> {
             Kind::Int(value) => Ok(Value::Int(*value)),
             Kind::Float(value) => Ok(Value::Float(*value)),
             Kind::Complex(real, imaginary) => Ok(Value::Complex(*real, *imaginary)),
-            Kind::String(text) => Ok(Value::text(text)),
+            Kind::String(text) => self.text(&[text]),
             Kind::Name(name) => match scope.get(name) {
                 Some(value) => Ok(value.clone()),
                 None => Err(self.failure(format!("the variable `{name}` is not assigned"))),

@@ -79,6 +79,15 @@ impl Evaluator<'_> {
         attributes: &[String],
         scope: &mut Scope,
     ) -> Outcome<Flow> {
+        self.keeping(scope, |evaluator, scope| evaluator.once(repeated, attributes, scope))
+    }
+
+    fn once(
+        &mut self,
+        repeated: &Loop<'_>,
+        attributes: &[String],
+        scope: &mut Scope,
+    ) -> Outcome<Flow> {
         let Loop { count, condition, target, body } = *repeated;
         let (mut states, kept) = self.states(body, scope)?;
         for path in attributes {

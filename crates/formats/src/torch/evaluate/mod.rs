@@ -15,6 +15,7 @@
 //! | module | contents |
 //! |---|---|
 //! | `value` | values, constant or computed |
+//! | `charge` | the memory that the evaluation takes |
 //! | `evaluator` | statements and expressions |
 //! | `control`, `loops` | branches and loops that depend on computed values |
 //! | `call` | what a call refers to |
@@ -29,6 +30,7 @@
 //! Source of truth: the interpreter and `schema_matching.cpp` of PyTorch 2.15.
 
 mod call;
+mod charge;
 mod constant;
 mod control;
 mod emit;
@@ -41,6 +43,7 @@ mod resolve;
 mod uses;
 mod value;
 
+pub(crate) use charge::Budget;
 pub(crate) use evaluator::{Code, deep, evaluate, methods};
 
 /// Why code could not be translated, with the function and the line.

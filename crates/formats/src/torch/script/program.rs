@@ -8,7 +8,7 @@ use super::{arranged, early};
 use crate::encoding::pickle;
 use crate::torch::archive::{Archive, Kind};
 use crate::torch::code::{Source, parse};
-use crate::torch::evaluate::{Code, deep, evaluate, methods};
+use crate::torch::evaluate::{Budget, Code, deep, evaluate, methods};
 use crate::torch::object::Objects;
 use crate::{Error, Result};
 
@@ -86,6 +86,7 @@ fn from_parts(
             data: &data,
             constants: constants.as_ref(),
             version: archive.version()?.unwrap_or(1),
+            budget: Budget::of(files.iter().map(|(_, code)| code.len()).sum()),
             has: &|name| names.contains(name),
         };
         Ok(all(&code))
