@@ -15,7 +15,15 @@ use lodstone_store::Blob;
 ///
 /// The bytes need not include tensor elements: a format may leave holes for them, and record the contents of each.
 #[derive(Clone, Default)]
-pub struct Residual(Option<(&'static str, Bytes, Arc<[Blob]>)>);
+pub struct Residual(Option<Box<Kept>>);
+
+/// The format, the bytes and the contents of their holes. Most nodes have none, and should stay small.
+#[derive(Clone)]
+struct Kept {
+    format: &'static str,
+    bytes: Bytes,
+    holes: Arc<[Blob]>,
+}
 
 impl Residual {
     /// Creates the residual of a node encoded in `format`.
@@ -25,7 +33,7 @@ impl Residual {
 
     /// Creates the residual of a node encoded in `format`, with the contents of its holes.
     pub fn with_holes(format: &'static str, bytes: Bytes, holes: Arc<[Blob]>) -> Self {
-        Self(Some((format, bytes, holes)))
+        Self(Some(Box::new(Kept { format, bytes, holes })))
     }
 
     /// Returns the bytes, if the residual is of `format`.
@@ -35,8 +43,8 @@ impl Residual {
 
     /// Returns the bytes and the contents of their holes, if the residual is of `format`.
     pub fn with_holes_of(&self, format: &str) -> Option<(&Bytes, &Arc<[Blob]>)> {
-        let (_, bytes, holes) = self.0.as_ref().filter(|(owner, ..)| *owner == format)?;
-        Some((bytes, holes))
+        let kept = self.0.as_ref().filter(|kept| kept.format == format)?;
+        Some((&kept.bytes, &kept.holes))
     }
 
     /// Returns whether the residual is empty.
@@ -53,7 +61,7 @@ impl Residual {
 /// Prints the format only: the bytes repeat the contents of the node.
 impl fmt::Debug for Residual {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Residual").field(&self.0.as_ref().map(|(format, ..)| *format)).finish()
+        f.debug_tuple("Residual").field(&self.0.as_ref().map(|kept| kept.format)).finish()
     }
 }
 

@@ -1,5 +1,6 @@
 //! JSON texts: the header of a file, and the index of several files.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, HashSet};
 use std::fmt;
 
@@ -130,14 +131,14 @@ impl<'de> Visitor<'de> for HeaderVisitor {
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Header, A::Error> {
         let mut header = Header::default();
         let mut seen = HashSet::new();
-        while let Some(name) = map.next_key::<String>()? {
+        while let Some(Text(name)) = map.next_key()? {
             if !seen.insert(name.clone()) {
                 return Err(duplicate(&name));
             }
             if name == METADATA {
                 header.metadata = map.next_value::<Texts>()?.0;
             } else {
-                header.tensors.push((name, map.next_value()?));
+                header.tensors.push((name.into_owned(), map.next_value()?));
             }
         }
         Ok(header)
@@ -162,8 +163,8 @@ impl<'de> Visitor<'de> for EntryVisitor {
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Entry, A::Error> {
         let (mut dtype, mut shape, mut offsets) = (None, None, None);
-        while let Some(key) = map.next_key::<String>()? {
-            let again = match key.as_str() {
+        while let Some(Text(key)) = map.next_key()? {
+            let again = match &*key {
                 "dtype" => dtype.replace(map.next_value::<Code>()?.0).is_some(),
                 "shape" => shape.replace(map.next_value::<Dims>()?.0).is_some(),
                 "data_offsets" => offsets.replace(map.next_value()?).is_some(),
@@ -214,12 +215,16 @@ impl<'de> Visitor<'de> for DimsVisitor {
     }
 }
 
+/// A string, borrowed from the JSON text unless it has escapes.
+#[derive(Deserialize)]
+struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
+
 /// An element type, by its code.
 struct Code(DType);
 
 impl<'de> Deserialize<'de> for Code {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let code = String::deserialize(deserializer)?;
+        let Text(code) = Text::deserialize(deserializer)?;
         let known = CODES.iter().find(|(_, known)| *known == code);
         known
             .map(|(dtype, _)| Self(*dtype))
