@@ -8,6 +8,8 @@ mod command;
 mod convert;
 mod diff;
 mod documents;
+#[cfg(target_os = "linux")]
+mod exhausted;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 mod faults;
 mod hints;

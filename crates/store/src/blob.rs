@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use crate::memory::{self, Memory};
+use crate::memory::{self, Memory, zeros};
 use crate::{Error, FileId, Location, Progress, ReadRange, Result, SourceFile, internal};
 
 /// Bytes that need not be in memory; cheap to clone and slice.
@@ -165,7 +165,7 @@ impl Blob {
     /// Fails if reading fails.
     pub fn head(&self, max: u64) -> Result<Vec<u8>> {
         let size = self.at_once(0, max.min(self.len()));
-        let mut head = vec![0; usize::try_from(size).unwrap_or(0)];
+        let mut head = zeros(to_usize(size))?;
         self.read_at(0, &mut head)?;
         Ok(head)
     }

@@ -11,6 +11,8 @@ use bytes::Bytes;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
+use crate::blob::to_usize;
+use crate::memory::zeros;
 use crate::{Blob, Checksum, Error, Location, Output, Result, SourceFile, checksum};
 
 /// A kind of JSON file with a checksum of itself.
@@ -72,7 +74,7 @@ impl CheckedJson {
             let limit = format!("at most {} bytes of a {}", self.max_len, self.kind);
             return Err(Error::Limit { origin, offset, limit });
         }
-        let mut bytes = vec![0; usize::try_from(file.len()).unwrap_or(0)];
+        let mut bytes = zeros(to_usize(file.len()))?;
         file.read_at(0, &mut bytes)?;
         self.parse(&bytes, path)
     }

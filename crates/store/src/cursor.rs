@@ -4,6 +4,7 @@ use std::fmt::Display;
 
 use crate::blob::{CHUNK, to_usize};
 use crate::fields::{Field, Recording, size};
+use crate::memory::zeros;
 use crate::{Blob, Error, Result};
 
 /// A reader of a [`Blob`] with a position.
@@ -197,7 +198,7 @@ impl<'a> Cursor<'a> {
         self.need(len, what)?;
         let size = usize::try_from(len)
             .map_err(|_| self.error(format!("{what} that fits memory"), format!("{len} bytes")))?;
-        let mut buffer = vec![0; size];
+        let mut buffer = zeros(size)?;
         if len > WINDOW {
             self.blob.read_at(self.position, &mut buffer)?;
         } else {

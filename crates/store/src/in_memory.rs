@@ -11,6 +11,7 @@ use bytes::Bytes;
 
 use crate::blob::to_usize;
 use crate::checks::SEAL;
+use crate::memory::reserve;
 use crate::names::{SUFFIX, check_root};
 use crate::store::{Atomicity, Folder, Held, Publisher, Sink};
 use crate::{
@@ -529,10 +530,7 @@ struct MemorySink {
 
 impl Sink for MemorySink {
     fn write(&mut self, bytes: &[u8]) -> Result<()> {
-        let len = bytes.len();
-        let reserved = self.bytes.try_reserve(len);
-        let source = std::io::ErrorKind::OutOfMemory.into();
-        reserved.map_err(|_| Error::Memory { len, source })?;
+        reserve(&mut self.bytes, bytes.len())?;
         self.bytes.extend_from_slice(bytes);
         Ok(())
     }

@@ -38,6 +38,29 @@ const LARGE: usize = 2 << 20;
 #[cfg(unix)]
 const MAPPED: u64 = 128 << 10;
 
+/// Makes room for more bytes.
+///
+/// # Errors
+/// Fails if memory is insufficient.
+pub(crate) fn reserve(bytes: &mut Vec<u8>, len: usize) -> Result<()> {
+    bytes.try_reserve(len).map_err(|_| insufficient(len))
+}
+
+fn insufficient(len: usize) -> Error {
+    Error::Memory { len, source: std::io::ErrorKind::OutOfMemory.into() }
+}
+
+/// Returns zeros, to be overwritten.
+///
+/// # Errors
+/// Fails if memory is insufficient.
+pub(crate) fn zeros(len: usize) -> Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    bytes.try_reserve_exact(len).map_err(|_| insufficient(len))?;
+    bytes.resize(len, 0);
+    Ok(bytes)
+}
+
 impl Memory {
     /// Allocates zeroed memory.
     ///
@@ -59,12 +82,7 @@ impl Memory {
             return Ok(Self { repr: Repr::Pages(pages), begin: 0, len });
         }
         let room = to_usize(len.saturating_add(ALIGNMENT));
-        #[cfg(not(unix))]
-        if Vec::<u8>::new().try_reserve_exact(room).is_err() {
-            let source = std::io::ErrorKind::OutOfMemory.into();
-            return Err(Error::Memory { len: room, source });
-        }
-        let bytes = vec![0; room];
+        let bytes = zeros(room)?;
         let begin = bytes.as_ptr().align_offset(to_usize(ALIGNMENT));
         Ok(Self { repr: Repr::Heap(bytes), begin, len: to_usize(len) })
     }

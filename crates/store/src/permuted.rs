@@ -2,6 +2,8 @@
 
 use std::sync::{Mutex, PoisonError};
 
+use crate::blob::to_usize;
+use crate::memory::zeros;
 use crate::{Blob, Derive, Result, internal};
 
 /// The elements of a row-major array with its dims in another order: a transposed matrix, or an array that is stored
@@ -99,7 +101,7 @@ impl Permuted {
                 stripe.bytes = Vec::new();
                 return self.gather(first, buffer);
             }
-            let mut bytes = vec![0; usize::try_from(count * item).unwrap_or(0)];
+            let mut bytes = zeros(to_usize(count * item))?;
             self.gather(first, &mut bytes)?;
             (stripe.first, stripe.bytes) = (first, bytes);
         }
