@@ -15,6 +15,7 @@ use serde_json::ser::{PrettyFormatter, Serializer};
 
 use crate::args::Arguments;
 use crate::plain::PlainJson;
+use crate::stores::shown;
 use crate::{Failure, hint};
 
 pub(crate) use crate::plain::plain;
@@ -132,7 +133,7 @@ pub(crate) fn opened(path: &Path, model: &Model) {
     let weights = lodstone::weights(model);
     let (files, tensors) = (count(model.files.len(), "file"), count(weights.len(), "tensor"));
     let size = size(weights.iter().map(|weight| weight.tensor.nbytes()).sum());
-    detail(&format!("opened {}: {}, {files}, {tensors}, {size}", path.display(), model.format));
+    detail(&format!("opened {}: {}, {files}, {tensors}, {size}", shown(path), model.format));
 }
 
 /// Reports a detail, if verbose.

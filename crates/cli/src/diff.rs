@@ -12,7 +12,7 @@ use serde::Serialize;
 
 use crate::args::Diff as Arguments;
 use crate::console::{self, count, plain};
-use crate::stores::{at, for_parts};
+use crate::stores::{at, for_parts, shown};
 use crate::{Failure, progress, table};
 
 /// A comparison as JSON.
@@ -67,7 +67,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<bool, Failure> {
 
 fn title(path: &Path, model: &Model) -> String {
     let tensors = count(lodstone::weights(model).len(), "tensor");
-    plain(&format!("{} ({}, {tensors})", path.display(), model.format))
+    plain(&format!("{} ({}, {tensors})", shown(path), model.format))
 }
 
 /// Formats the counts: `9 tensors equal, 2 changed, 1 renamed and cast`.

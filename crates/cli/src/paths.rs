@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
+use crate::stores::shown;
 use crate::{Answer, Failure, console};
 
 /// Runs a command on each path and returns the worst answer. If there are several paths, it reports the error of one
@@ -46,7 +47,7 @@ pub(crate) struct About<'a, T> {
 impl<'a, T> About<'a, T> {
     pub(crate) fn new(path: &Path, document: &'a T) -> Self {
         Self {
-            path: path.display().to_string(),
+            path: shown(path),
             document,
             #[cfg(feature = "remote")]
             stats: crate::remote::counts(),

@@ -8,7 +8,7 @@ use lodstone::{Danger, DangerKind, Progress, Scan, ScanOptions, Unknown, Verdict
 use crate::args::Scan as Arguments;
 use crate::console::{self, count, plain};
 use crate::paths::{About, each};
-use crate::stores::{at, for_parts};
+use crate::stores::{at, for_parts, shown};
 use crate::{Answer, Failure, progress, sarif};
 
 /// Lists the risks of models, and the files that were not understood.
@@ -54,7 +54,7 @@ fn print(found: &Scan, path: &Path, json: bool) -> Result<(), Failure> {
     if json {
         return console::json(&About::new(path, found));
     }
-    console::to_stdout(|out| Ok(describe(found, &path.display().to_string(), out)?))
+    console::to_stdout(|out| Ok(describe(found, &shown(path), out)?))
 }
 
 fn describe(found: &Scan, path: &str, out: &mut impl Write) -> io::Result<()> {

@@ -62,6 +62,20 @@ pub(crate) fn scheme_of(path: &Path) -> Option<(&str, &str)> {
     is_scheme.then_some((scheme, rest))
 }
 
+/// Returns a path or an address for output: without the user name and the password of an address, and without the query of
+/// a URL, which may be a credential, too.
+pub(crate) fn shown(path: &Path) -> String {
+    let Some((scheme, rest)) = scheme_of(path) else { return path.display().to_string() };
+    let is_url = ["http", "https"].iter().any(|known| known.eq_ignore_ascii_case(scheme));
+    let rest = match rest.split_once(['?', '#']) {
+        Some((before, _)) if is_url => before,
+        _ => rest,
+    };
+    let (authority, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
+    let host = authority.rsplit_once('@').map_or(authority, |(_, host)| host);
+    format!("{scheme}://{host}{path}")
+}
+
 /// Returns whether a path is an address in another machine's store.
 pub(crate) fn is_remote(path: &Path) -> bool {
     scheme_of(path).is_some_and(|(scheme, _)| !scheme.eq_ignore_ascii_case("file"))

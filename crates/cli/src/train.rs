@@ -14,7 +14,7 @@ use crate::args::Train;
 use crate::console::{self, plain};
 use crate::plot::plot;
 use crate::run::inputs;
-use crate::stores::at;
+use crate::stores::{at, shown};
 use crate::{Failure, progress};
 
 /// The losses beside the trained model, as a table.
@@ -92,7 +92,7 @@ pub(crate) fn run(arguments: &Train) -> Result<(), Failure> {
     let files: [(&str, &[u8]); 2] = [(TABLE, &table), (PLOT, plot.as_bytes())];
     let options = arguments.clobber.options();
     training.save(at(&out)?, &files, &options)?;
-    let (out, done) = (plain(&out.display().to_string()), training.done());
+    let (out, done) = (plain(&shown(&out)), training.done());
     steps.end(done, &out)?;
     console::note(&format!("wrote {out}: the model after step {done}, {TABLE}, {PLOT}"));
     result.and(saved)
@@ -172,7 +172,7 @@ impl Checkpoints {
         let manager = Manager::open(dir, options)?;
         let newest = lodstone::checkpoint::latest(dir)?;
         if let Some(serial) = newest.as_ref().filter(|_| !arguments.resume) {
-            let (dir, step) = (plain(&dir.display().to_string()), serial.step);
+            let (dir, step) = (plain(&shown(dir)), serial.step);
             let what = format!(
                 "`{dir}` has checkpoints up to step {step}: pass --resume to continue from there"
             );

@@ -8,7 +8,7 @@ use lodstone::{Progress, Verification};
 use crate::args::Verify;
 use crate::console::{self, count, plain, size};
 use crate::paths::{About, each};
-use crate::stores::at;
+use crate::stores::{at, shown};
 use crate::{Answer, Failure, progress};
 
 /// Checks whether models are intact.
@@ -25,11 +25,11 @@ fn verify(path: &Path, arguments: &Verify, progress: &Progress) -> Result<Answer
     if arguments.json {
         console::json(&About::new(path, &found))?;
     } else {
-        console::to_stdout(|out| Ok(describe(&found, &path.display().to_string(), out)?))?;
+        console::to_stdout(|out| Ok(describe(&found, &shown(path), out)?))?;
         console::warnings(&found.warnings);
     }
     if found.whole && !found.sealed && arguments.sealed {
-        let path = path.display();
+        let path = shown(path);
         return Err(format!("cannot verify the values of `{path}`: it has no seal").into());
     }
     Ok(found.whole.into())

@@ -139,3 +139,52 @@ fn servers_are_not_written_to() {
     let error = bad(arguments);
     assert!(error.contains("expected an object store"), "{error}");
 }
+
+#[test]
+fn credentials_in_addresses_are_not_printed() {
+    let server = Server::start(|request: &Logged, _| {
+        let path = request.path.split('?').next().unwrap_or_default();
+        let path = root().join("crates/formats/tests/golden").join(&path[1..]);
+        match path.is_file() {
+            true => Reply::of(request, &read(&path), "\"1\""),
+            false => Reply::status(404),
+        }
+    });
+    let url = |path: &str| {
+        let url = server.url(path);
+        format!("{}?token=SECRET#SECRET", url.replacen("://", "://SECRET:SECRET@", 1))
+    };
+    let there = files("safetensors", "safetensors")[0].clone();
+    let (there, absent) = (url(&format!("/{there}")), url("/absent.safetensors"));
+    let target = crate::common::dir();
+    let target = target.path().join("a.npz");
+    let target = target.to_str().expect("UTF-8");
+    let mut printed = 0;
+    for path in [&there, &absent] {
+        for arguments in [
+            &["inspect", path][..],
+            &["inspect", "--json", path],
+            &["inspect", "--json", path, path],
+            &["verify", path],
+            &["verify", "--sealed", path],
+            &["verify", "--json", path],
+            &["scan", path],
+            &["scan", "--json", path],
+            &["scan", "--sarif", path],
+            &["diff", path, path],
+            &["diff", "--json", path, path],
+            &["convert", path, target],
+            &["convert", "--json", path, target],
+            &["checkpoint", "list", path],
+            &["checkpoint", "show", "--json", path],
+            &["ops", path],
+            &["cat", path],
+        ] {
+            let outcome = run([arguments, &["-v", "--allow-private-addresses"]].concat());
+            let all = format!("{outcome:?}");
+            assert!(!all.contains("SECRET"), "{arguments:?}: {all}");
+            printed += usize::from(all.contains("127.0.0.1"));
+        }
+    }
+    assert!(printed > 20, "{printed}");
+}

@@ -89,6 +89,14 @@ pub enum Fault {
     /// The server sent nothing for too long.
     #[error("the server sent nothing for {0} seconds")]
     Silence(u64),
+    /// The server sent too little for too long.
+    #[error("the server sent fewer than {least} bytes a second for {seconds} seconds")]
+    Slow {
+        /// The minimum rate.
+        least: u64,
+        /// The time in seconds.
+        seconds: u64,
+    },
     /// A limit of this process.
     #[error("expected {0} (a limit of this process), found more")]
     Limit(String),
@@ -127,7 +135,7 @@ impl Fault {
             Self::Denied { .. } | Self::Private { .. } | Self::Redirect { .. } => {
                 io::ErrorKind::PermissionDenied
             }
-            Self::Silence(_) => io::ErrorKind::TimedOut,
+            Self::Silence(_) | Self::Slow { .. } => io::ErrorKind::TimedOut,
             Self::Unsupported(_) => io::ErrorKind::Unsupported,
             Self::Configuration(_) => io::ErrorKind::InvalidInput,
             _ => io::ErrorKind::Other,
@@ -138,7 +146,7 @@ impl Fault {
     /// Returns whether the same request may succeed a moment later.
     pub(crate) fn is_transient(&self) -> bool {
         match self {
-            Self::Unreachable(_) | Self::Network(_) | Self::Silence(_) => true,
+            Self::Unreachable(_) | Self::Network(_) | Self::Silence(_) | Self::Slow { .. } => true,
             Self::Status { status, .. } => *status == 429 || *status == 408 || *status >= 500,
             _ => false,
         }

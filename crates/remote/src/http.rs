@@ -27,6 +27,7 @@ use rustls::crypto::ring;
 use rustls_platform_verifier::BuilderVerifierExt;
 
 use crate::address::{Permitted, Resolver, check_host};
+use crate::pace::{Pace, Paced, Stopped};
 use crate::{Fault, Options};
 
 /// Maximum number of redirects of a request.
@@ -185,7 +186,7 @@ impl Transport {
     /// [`Fault::Length`] for every other number of bytes; [`Fault::Network`] if the connection breaks.
     pub(crate) async fn body(
         &self,
-        mut response: Response,
+        response: Response,
         expected: u64,
         range: &str,
     ) -> Result<Bytes, Fault> {
@@ -194,9 +195,8 @@ impl Transport {
             return Err(wrong(length));
         }
         let size = usize::try_from(expected).map_err(|_| wrong(0))?;
-        let mut bytes = BytesMut::with_capacity(size);
-        while let Some(chunk) = response.chunk().await.map_err(|error| self.fault(&error))? {
-            self.options.stats.receive(chunk.len() as u64);
+        let (mut bytes, mut body) = (BytesMut::with_capacity(size), self.paced(response));
+        while let Some(chunk) = self.chunk(&mut body).await? {
             if bytes.len() + chunk.len() > size {
                 return Err(wrong((bytes.len() + chunk.len()) as u64));
             }
@@ -212,16 +212,40 @@ impl Transport {
     ///
     /// # Errors
     /// Fails if it is too large, or the connection breaks.
-    pub(crate) async fn message(&self, mut response: Response) -> Result<Bytes, Fault> {
-        let mut bytes = BytesMut::new();
-        while let Some(chunk) = response.chunk().await.map_err(|error| self.fault(&error))? {
-            self.options.stats.receive(chunk.len() as u64);
+    pub(crate) async fn message(&self, response: Response) -> Result<Bytes, Fault> {
+        let (mut bytes, mut body) = (BytesMut::new(), self.paced(response));
+        while let Some(chunk) = self.chunk(&mut body).await? {
             bytes.extend_from_slice(&chunk);
             if bytes.len() > MAX_MESSAGE {
                 return Err(Fault::Limit(format!("a message of at most {MAX_MESSAGE} bytes")));
             }
         }
         Ok(bytes.freeze())
+    }
+
+    fn paced(&self, response: Response) -> Paced<reqwest::Body> {
+        let body = http::Response::<reqwest::Body>::from(response).into_body();
+        Paced::new(body, Pace::of(self.options.silence_timeout))
+    }
+
+    /// Reads and counts the next bytes of a body.
+    async fn chunk(&self, body: &mut Paced<reqwest::Body>) -> Result<Option<Bytes>, Fault> {
+        while let Some(frame) = body.frame().await {
+            let frame = frame.map_err(|stopped| self.stopped(stopped))?;
+            // Others hold headers.
+            if let Ok(chunk) = frame.into_data() {
+                self.options.stats.receive(chunk.len() as u64);
+                return Ok(Some(chunk));
+            }
+        }
+        Ok(None)
+    }
+
+    fn stopped(&self, stopped: Stopped<reqwest::Error>) -> Fault {
+        match stopped {
+            Stopped::Body(error) => self.fault(&error),
+            Stopped::Slow(fault) => fault,
+        }
     }
 
     /// Returns the fault of a response that is an error.
@@ -333,7 +357,7 @@ impl HttpService for Service {
             // After a request was sent, it is repeated only if that has no other effect.
             let kind = match fault {
                 Fault::Unreachable(_) => HttpErrorKind::Connect,
-                Fault::Silence(_) => HttpErrorKind::Timeout,
+                Fault::Silence(_) | Fault::Slow { .. } => HttpErrorKind::Timeout,
                 Fault::Network(_) => HttpErrorKind::Interrupted,
                 _ => HttpErrorKind::Unknown,
             };
@@ -381,9 +405,12 @@ impl HttpService for Service {
                 stats.receive(frame.data_ref().map_or(0, |data| data.len() as u64));
                 frame
             });
-            let limited = Limited::new(counted, max);
-            let body = limited.map_err(move |error| match error.downcast::<reqwest::Error>() {
-                Ok(error) => HttpError::new(HttpErrorKind::Interrupted, transport.fault(&error)),
+            let pace = Pace::of(self.transport.options.silence_timeout);
+            let limited = Limited::new(Paced::new(counted, pace), max);
+            let body = limited.map_err(move |error| match error.downcast::<Stopped<_>>() {
+                Ok(stopped) => {
+                    HttpError::new(HttpErrorKind::Interrupted, transport.stopped(*stopped))
+                }
                 Err(_) => {
                     let limit = format!("at most {MAX_MESSAGE} bytes of a response");
                     HttpError::new(HttpErrorKind::Unknown, Fault::Limit(limit))

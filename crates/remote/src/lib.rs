@@ -39,6 +39,7 @@ mod io;
 mod lock;
 mod open;
 mod options;
+mod pace;
 mod publisher;
 mod source;
 mod store;

@@ -20,7 +20,7 @@ pub struct Options {
     pub max_requests: u64,
     /// Maximum time of a connection attempt.
     pub connect_timeout: Duration,
-    /// Maximum time without a byte from the server.
+    /// Maximum time without a byte from the server, and the period in which it must send 1024 bytes a second.
     pub silence_timeout: Duration,
     /// Maximum number of retries of a request.
     pub max_retries: u32,

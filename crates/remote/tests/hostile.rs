@@ -158,6 +158,15 @@ fn a_silent_server_is_an_error() {
 }
 
 #[test]
+fn a_server_that_sends_a_byte_from_time_to_time_is_an_error() {
+    let start = Instant::now();
+    let drip = Duration::from_millis(100);
+    let slow = error(move |request, _| Reply { drip, ..honest(request) });
+    assert!(matches!(Fault::of(&slow), Some(Fault::Slow { .. })), "{slow}");
+    assert!(start.elapsed() < Duration::from_secs(10), "{:?}", start.elapsed());
+}
+
+#[test]
 fn waiting_is_interrupted() {
     let pause = Duration::from_secs(20);
     let server = Server::start(move |request, _| Reply { pause, ..honest(request) });

@@ -18,7 +18,7 @@ use serde::Serialize;
 
 use crate::console::{self, count, plain, size};
 use crate::convert::finish;
-use crate::stores::{Output, at};
+use crate::stores::{Output, at, shown};
 use crate::{Answer, Failure, progress, table, yes};
 use args::{Checkpoint, Command, List, Prune, Reshard, Restore, Show};
 
@@ -138,7 +138,7 @@ fn saved_by_program(directory: &Path) -> Result<Option<SavedByProgram>, Failure>
     };
     Ok(Some(SavedByProgram {
         schema: 1,
-        path: directory.display().to_string(),
+        path: shown(directory),
         readable: true,
         verified: false,
         nbytes: model.nbytes(),

@@ -11,7 +11,7 @@ use crate::Failure;
 use crate::args::Convert;
 use crate::console::{self, count, plain, size};
 use crate::progress;
-use crate::stores::{at, scheme_of};
+use crate::stores::{at, scheme_of, shown};
 
 /// A line of a list.
 struct Item {
@@ -65,25 +65,20 @@ pub(super) fn run(arguments: &Convert) -> Result<bool, Failure> {
         }
         let text = error.as_ref().map(ToString::to_string);
         if arguments.json {
-            let [input, output] = [shown(input)?, shown(output)?];
+            let [input, output] = [shown(input), shown(output)];
             let error = text.as_deref();
             console::json(&Outcome { schema: 1, input, output, status, nbytes, error })?;
         } else if let Some(error) = &error {
             console::error(error.as_ref());
         } else {
             let done = nbytes.map_or("exists".to_owned(), size);
-            let [input, output] = [plain(&shown(input)?), plain(&shown(output)?)];
+            let [input, output] = [plain(&shown(input)), plain(&shown(output))];
             console::summary(&format!("{input} -> {output}: {done}\n"))?;
         }
     }
     let all = count(share.len(), "model");
     console::note(&format!("{all}: {converted} converted, {present} present, {failed} failed"));
     Ok(failed == 0)
-}
-
-/// Returns a path or an address for messages, without credentials.
-fn shown(path: &Path) -> Result<String, Failure> {
-    Ok(at(path)?.display().to_string())
 }
 
 /// Converts a model, and returns its size in bytes; `None` if the output exists.

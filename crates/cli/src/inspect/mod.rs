@@ -12,7 +12,7 @@ use lodstone::{GraphFormat, InspectOptions, Layer, Layers, Model};
 use crate::args::Inspect;
 use crate::console::{self, count, plain, size};
 use crate::paths::{About, each};
-use crate::stores::{at, for_parts};
+use crate::stores::{at, for_parts, shown};
 use crate::{Answer, Failure, yes};
 
 /// Maximum number of operators of a graph by default.
@@ -61,7 +61,7 @@ fn inspect(path: &Path, arguments: &Inspect) -> Result<(), Failure> {
     console::to_stdout(|out| {
         let listed =
             summary::Listed { tensors: has_tensors, operators: arguments.operators, limit };
-        summary::write(&inspection, &path.display().to_string(), listed, out)?;
+        summary::write(&inspection, &shown(path), listed, out)?;
         if has_tensors {
             tables::tensors(&inspection, limit, out)?;
         }

@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use crate::Failure;
 use crate::console::{self, count, plain};
-use crate::stores::at;
+use crate::stores::{at, shown};
 use args::{Checkpoint, Command, Derived, Inference, Programs, Prune};
 
 /// The files of the programs of a training in their directory.
@@ -101,7 +101,7 @@ fn free(derived: &Derived, file: &Location) -> Result<(), Failure> {
 
 fn report(derived: &Derived, program: &Program, warnings: Vec<String>) -> Result<(), Failure> {
     let operators = program.ops().count();
-    let output = derived.output.display().to_string();
+    let output = shown(&derived.output);
     if derived.json {
         let variables = program.vars().count();
         return console::json(&Written { schema: 1, output, operators, variables, warnings });

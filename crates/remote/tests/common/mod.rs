@@ -36,6 +36,8 @@ pub(crate) struct Reply {
     pub(crate) cut: Option<usize>,
     /// A pause before the response.
     pub(crate) pause: Duration,
+    /// A pause before each byte of the body.
+    pub(crate) drip: Duration,
 }
 
 impl Reply {
@@ -193,9 +195,16 @@ fn serve(stream: TcpStream, log: &Mutex<Vec<Logged>>, respond: &Respond) {
             text += &format!("Content-Length: {}\r\n", reply.body.len());
         }
         text += "\r\n";
+        let each = if reply.drip.is_zero() { sent.max(1) } else { 1 };
+        let mut pieces = reply.body[..sent].chunks(each);
         let written = stream
             .write_all(text.as_bytes())
-            .and_then(|()| stream.write_all(&reply.body[..sent]))
+            .and_then(|()| {
+                pieces.try_for_each(|piece| {
+                    thread::sleep(reply.drip);
+                    stream.write_all(piece)
+                })
+            })
             .and_then(|()| stream.flush());
         if written.is_err() || reply.cut.is_some() {
             return;
