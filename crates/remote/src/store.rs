@@ -398,8 +398,9 @@ impl Store for RemoteStore {
         }
     }
 
+    /// If that is unknown, opening the path reports why, or works: some servers answer only requests for the contents.
     fn exists(&self, path: &Path) -> Result<bool> {
-        self.is_there(path)
+        Ok(self.is_there(path).unwrap_or(true))
     }
 
     fn is_there(&self, path: &Path) -> Result<bool> {
@@ -417,7 +418,11 @@ impl Store for RemoteStore {
     }
 
     fn is_dir(&self, path: &Path) -> Result<bool> {
-        self.has_dir(&self.key(path)).map_err(|fault| fault.at("inspect", path))
+        match self.has_dir(&self.key(path)) {
+            // Those who may not list directories can still open files.
+            Err(Fault::Denied { .. }) => Ok(false),
+            found => found.map_err(|fault| fault.at("inspect", path)),
+        }
     }
 
     fn list(&self, path: &Path) -> Result<Vec<Entry>> {
