@@ -65,7 +65,9 @@ pub(crate) fn scheme_of(path: &Path) -> Option<(&str, &str)> {
 /// Returns a path or an address for output: without the user name and the password of an address, and without the query of
 /// a URL, which may be a credential, too.
 pub(crate) fn shown(path: &Path) -> String {
-    let Some((scheme, rest)) = scheme_of(path) else { return path.display().to_string() };
+    let Some((scheme, rest)) = scheme_of(path).filter(|_| is_remote(path)) else {
+        return path.display().to_string();
+    };
     let is_url = ["http", "https"].iter().any(|known| known.eq_ignore_ascii_case(scheme));
     let rest = match rest.split_once(['?', '#']) {
         Some((before, _)) if is_url => before,

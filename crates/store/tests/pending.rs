@@ -351,3 +351,14 @@ fn a_publisher_that_holds_the_lock_is_waited_for() {
     let error = second.and_then(Commit::publish).expect_err("cancelled");
     assert!(matches!(error, Error::Cancelled), "{error:?}");
 }
+
+#[test]
+fn a_redo_log_that_is_a_link_to_itself_does_not_prevent_reading() {
+    let dir = dir();
+    file(dir.path(), "model", b"content");
+    symlink(LOG, dir.path().join(LOG)).expect("a link");
+    let path = dir.path().join("model");
+    assert_eq!(SourceFile::open(&path, false).expect("a file").len(), 7);
+    let folder = Dir::open(dir.path(), Links::Confined, false).expect("a directory");
+    assert!(folder.open_file("model").expect("a file").is_some());
+}

@@ -4,6 +4,7 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use super::file::LocalFile;
+use super::leads_to_dir;
 use super::waiting::{Log, check_below, target_of};
 use super::write_dir::if_there;
 use crate::store::Folder;
@@ -67,7 +68,9 @@ impl Folder for LocalFolder {
         let mut files = self.everything(max)?.files;
         for name in &mut files {
             let target = target_of(&self.dir, name).map_err(|error| self.explain(name, error))?;
-            *name = target.unwrap_or(std::mem::take(name));
+            if let Some(target) = target {
+                *name = target;
+            }
         }
         for log in &self.logs {
             files.extend(log.waiting()?);
@@ -98,7 +101,7 @@ impl Folder for LocalFolder {
                 };
                 if kind.is_dir() {
                     open.push(format!("{name}/"));
-                } else if kind.is_symlink() && self.path.join(&name).is_dir() {
+                } else if kind.is_symlink() && leads_to_dir(&self.path.join(&name))? {
                     found.others.push((name, "it is a link to a directory"));
                 } else if kind.is_file() || kind.is_symlink() {
                     found.files.push(name);

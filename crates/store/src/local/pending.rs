@@ -144,7 +144,8 @@ pub(super) fn check_finished(root: &WriteDir) -> Result<()> {
 fn files(log: &WriteDir) -> io::Result<Vec<PathBuf>> {
     let mut names = Vec::new();
     for name in Below::of(log)?.files {
-        if log.dir.symlink_metadata(&name)?.is_file() {
+        // Without locks, another process may have published it meanwhile.
+        if if_there(log.dir.symlink_metadata(&name))?.is_some_and(|file| file.is_file()) {
             names.push(name);
         }
     }

@@ -11,13 +11,6 @@ use crate::{Error, Result};
 /// directory or device at its path, or a file or a symlink to the outside among its parents.
 pub(super) fn check_free(root: &WriteDir, target: &Path) -> Result<()> {
     let path = root.path.join(target);
-    let there = if_there(root.dir.symlink_metadata(target));
-    if let Some(there) = there.map_err(Error::io("inspect", &path))?
-        && !there.is_file()
-        && !there.is_symlink()
-    {
-        return Err(Error::NotAFile { path, found: "something that is not a file" });
-    }
     let parents: Vec<_> = target.ancestors().skip(1).collect();
     for parent in parents.into_iter().rev().filter(|parent| !parent.as_os_str().is_empty()) {
         let failed = |error| Error::io("write into", root.path.join(parent))(error);
@@ -27,6 +20,13 @@ pub(super) fn check_free(root: &WriteDir, target: &Path) -> Result<()> {
         if !root.dir.metadata(parent).map_err(failed)?.is_dir() {
             return Err(failed(io::ErrorKind::NotADirectory.into()));
         }
+    }
+    let there = if_there(root.dir.symlink_metadata(target));
+    if let Some(there) = there.map_err(Error::io("inspect", &path))?
+        && !there.is_file()
+        && !there.is_symlink()
+    {
+        return Err(Error::NotAFile { path, found: "something that is not a file" });
     }
     Ok(())
 }

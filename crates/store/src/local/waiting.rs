@@ -190,8 +190,8 @@ fn is_waiting(dir: &CapDir, name: &Path) -> io::Result<bool> {
     match dir.symlink_metadata(Path::new(PENDING).join(name)) {
         // If access is denied, the file may be in the log.
         Err(error) if Errno::from_io_error(&error) == Some(Errno::ACCESS) => Ok(true),
-        // A name that leads out, which has no errno, is not there.
-        Err(error) if error.raw_os_error().is_none() => Ok(false),
+        // A name that leads out, which has no errno, is not there; nor is one in a log that is a link to itself.
+        Err(error) if error.raw_os_error().is_none() || is_no_directory(&error) => Ok(false),
         file => Ok(if_there(file)?.is_some_and(|file| file.is_file())),
     }
 }

@@ -56,7 +56,8 @@ pub(super) fn by_prefix(path: &Location) -> Result<Option<Location>> {
 }
 
 fn is_pir(path: &Location) -> Result<bool> {
-    Ok(path.exists()? && pir::is_pir(&Blob::open(path, false)?.head(4096)?))
+    let is_file = path.exists()? && !path.is_dir()?;
+    Ok(is_file && pir::is_pir(&Blob::open(path, false)?.head(4096)?))
 }
 
 /// Returns the warning for a model that exists in both formats.
