@@ -40,12 +40,14 @@ fn old(dir: &Path, names: &[&str]) {
     }
 }
 
+const WRITE: Write =
+    Write { begin: |_| (), arguments: &[], look: &[], in_steps: false, open: false };
+
 const RESHARD: Write = Write {
-    begin: |_| (),
     arguments: &["checkpoint", "reshard", SOURCE, "@/new", "--shards", "2"],
     look: &["verify", "@/new"],
     in_steps: true,
-    open: false,
+    ..WRITE
 };
 
 /// Returns the files of a directory that readers see.
@@ -147,8 +149,7 @@ fn converting_to_a_file() {
         begin: |dir| old(dir, &["model.npz", "other"]),
         arguments: &["convert", SOURCE, "@/model.npz"],
         look: &["verify", "@/model.npz"],
-        in_steps: false,
-        open: false,
+        ..WRITE
     }
     .check();
 }
@@ -159,8 +160,7 @@ fn converting_to_several_files() {
         begin: |dir| old(dir, &["m.pdmodel", "m.pdiparams", "other"]),
         arguments: &["convert", "examples/digits/paddle", "@/m.pdmodel"],
         look: &["verify", "@/m.pdmodel"],
-        in_steps: false,
-        open: false,
+        ..WRITE
     }
     .check();
 }
@@ -212,8 +212,7 @@ fn sealing() {
         begin: |dir| large(&dir.join("model.safetensors"), 2, 40),
         arguments: &["seal", "@"],
         look: &["verify", "@"],
-        in_steps: false,
-        open: false,
+        ..WRITE
     }
     .check();
 }
@@ -236,8 +235,7 @@ fn restoring() {
         begin: |dir| drop(serials(dir)),
         arguments: &["checkpoint", "restore", "@", "@/weights.safetensors"],
         look: &["verify", "@/weights.safetensors"],
-        in_steps: false,
-        open: false,
+        ..WRITE
     }
     .check();
 }
@@ -252,7 +250,7 @@ fn recovering() {
         arguments: &["recover", "@"],
         look: &["verify", "@/m.pdmodel"],
         in_steps: true,
-        open: false,
+        ..WRITE
     }
     .check();
 }

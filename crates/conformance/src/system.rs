@@ -48,7 +48,7 @@ pub struct Ended {
     /// Its output to stderr.
     pub said: String,
     /// The call that was disturbed, with its path; none if the program made fewer calls.
-    pub disturbed: Option<(String, PathBuf)>,
+    pub disturbed: Option<(&'static str, PathBuf)>,
     /// The number of its calls on files below the directory.
     pub calls: usize,
 }
@@ -88,7 +88,7 @@ struct Watch {
     number: usize,
     by: Disturbance,
     calls: usize,
-    disturbed: Option<(String, PathBuf)>,
+    disturbed: Option<(&'static str, PathBuf)>,
     /// The thread whose call fails, and the error.
     failing: Option<(Pid, Errno)>,
 }
@@ -138,7 +138,7 @@ impl Watch {
             if number != self.number {
                 return;
             }
-            self.disturbed = Some((name.to_owned(), path));
+            self.disturbed = Some((name, path));
             match self.by {
                 Disturbance::Fail(errno) => {
                     // A call that does not exist.

@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use lodstone::{
-    AttributeValue, CAST_TYPES, ConvertOptions, DType, Dim, ExternalData, Location, Loss,
-    OpenOptions, ParameterNames, Renames, Target,
+    AttributeValue, CAST_TYPES, ConvertOptions, DType, Dim, Dirs, ExternalData, Location, Loss,
+    OpenOptions, ParameterNames, Renames, Target, dirs_beside,
 };
 use pyo3::Borrowed;
 use pyo3::conversion::FromPyObjectOwned;
@@ -163,6 +163,12 @@ enum Number {
     Bool(bool),
     Int(i64),
     Float(f64),
+}
+
+/// Returns the directories of a run for the model at a path; none for a model that is at no path.
+pub(crate) fn dirs_of(py: Python<'_>, path: Option<PathBuf>) -> PyResult<Dirs> {
+    let beside = path.map(dirs_beside).transpose();
+    Ok(beside.map_err(|error| raise(py, error))?.unwrap_or_default())
 }
 
 /// Returns the losses with these names.

@@ -5,14 +5,14 @@ use std::sync::{Arc, Mutex};
 
 use lodstone::{
     CompareOptions, Engine, Inputs, OpenOptions, OperatorTime, Output, Profile, Progress,
-    RunOptions, Threads, Value, dirs_beside, fix_types,
+    RunOptions, Threads, Value, fix_types,
 };
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
 use serde_json::json;
 
-use crate::arguments::{Arguments, Ready, Source, dtypes};
+use crate::arguments::{Arguments, Ready, Source, dirs_of, dtypes};
 use crate::errors::raise;
 use crate::model::{Model, json};
 use crate::tensor::Tensor;
@@ -40,8 +40,7 @@ impl Session {
     ) -> PyResult<Self> {
         let profile = running.profile()?;
         let mut options = running.running()?.with_profile(profile.clone());
-        let beside = directory.map(dirs_beside).transpose();
-        options.dirs = beside.map_err(|error| raise(py, error))?.unwrap_or_default();
+        options.dirs = dirs_of(py, directory)?;
         let model = Arc::clone(&model.model);
         let threads = options.threads.clone().unwrap_or_default();
         let is_foreign = options.engine == Engine::OnnxRuntime;

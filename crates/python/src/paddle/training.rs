@@ -5,13 +5,11 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use lodstone::checkpoint::{Serial, Snapshot};
-use lodstone::{
-    Location, OpenOptions, Programs, SampleOptions, TrainOptions, WriteOptions, dirs_beside,
-};
+use lodstone::{Location, OpenOptions, Programs, SampleOptions, TrainOptions, WriteOptions};
 use pyo3::prelude::*;
 
 use super::checkpoint::described;
-use crate::arguments::{Arguments, Ready, Source, renames};
+use crate::arguments::{Arguments, Ready, Source, dirs_of, renames};
 use crate::errors::raise;
 use crate::model::{Model, json};
 use crate::session::inputs_of;
@@ -49,8 +47,7 @@ impl Training {
     ) -> PyResult<Self> {
         let location =
             |name: &str| Ok::<_, PyErr>(facts.get::<Option<PathBuf>>(name)?.map(Location::from));
-        let beside = facts.get::<Option<PathBuf>>("path")?.map(dirs_beside).transpose();
-        let mut dirs = beside.map_err(|error| raise(py, error))?.unwrap_or_default();
+        let mut dirs = dirs_of(py, facts.get("path")?)?;
         dirs.read = location("load_from")?.or(dirs.read);
         dirs.write = location("save_to")?;
         let resume: Option<(PathBuf, u64)> = facts.get("resume")?;

@@ -1,11 +1,9 @@
 //! Each system call of a write fails once, with each of several errors.
 
-use std::process::Command;
-
 use lodstone_conformance::system::{Disturbance, ERRORS, Ended, disturb};
 
 use crate::KILLS;
-use crate::child::writer;
+use crate::child::{limited, writer};
 use crate::scene::{Kind, Scene, State};
 
 /// Checks the contents after a writer whose system call failed, and the next write.
@@ -84,12 +82,7 @@ fn any_limit_of_descriptors_leaves_old_or_new_content_and_nothing_else() {
         let (mut failed, mut written) = (0, 0);
         for limit in 3..32 {
             scene.prepare();
-            let writer = writer(&scene, usize::MAX);
-            let mut command = Command::new("sh");
-            command.args(["-c", r#"ulimit -n "$0"; exec "$@""#, &limit.to_string()]);
-            command.arg(writer.get_program()).args(writer.get_args());
-            command.envs(writer.get_envs().filter_map(|(name, value)| Some((name, value?))));
-            let output = command.output().expect("a child");
+            let output = limited(&scene, &format!("ulimit -n {limit}")).output().expect("a child");
             let what = format!("{kind:?}, at most {limit} descriptors: {output:?}");
             assert!(output.status.code().is_some(), "{what}");
             let state = if output.status.success() { State::New } else { State::Old };

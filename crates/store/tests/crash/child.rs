@@ -64,6 +64,16 @@ pub(crate) fn writer(scene: &Scene, last: usize) -> Command {
     writer_of(scene, scene.next(), last)
 }
 
+/// Returns the command of a shell that sets limits and then runs the writer to its end.
+pub(crate) fn limited(scene: &Scene, limits: &str) -> Command {
+    let writer = writer(scene, usize::MAX);
+    let mut command = Command::new("sh");
+    command.args(["-c", &format!(r#"{limits}; exec "$@""#), "sh"]);
+    command.arg(writer.get_program()).args(writer.get_args());
+    command.envs(writer.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    command
+}
+
 /// Returns the same command for any content.
 pub(crate) fn writer_of(scene: &Scene, seed: u64, last: usize) -> Command {
     let program = std::env::current_exe().expect("this program");

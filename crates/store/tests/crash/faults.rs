@@ -12,7 +12,7 @@ use lodstone_store::{Error, Progress, Result, StepKind};
 use rustix::io::Errno;
 
 use crate::SMALL;
-use crate::child::{Kill, program, run, writer};
+use crate::child::{Kill, limited, program, run, writer};
 use crate::scene::{Kind, Scene, State, write};
 
 /// Runs a write that fails in step `last`; also returns the names of the steps.
@@ -138,13 +138,8 @@ fn exceeding_the_file_size_limit_leaves_the_old_content_and_nothing_else() {
     for kind in Kind::ALL {
         let mut scene = Scene::new(kind, SMALL);
         scene.prepare();
-        let writer = writer(&scene, usize::MAX);
-        // The shell sets the limit and ignores the signal for exceeding it, so the write fails.
-        let mut command = Command::new("sh");
-        command.args(["-c", r#"trap "" XFSZ; ulimit -f 1000; exec "$@""#, "sh"]);
-        command.arg(writer.get_program()).args(writer.get_args());
-        command.envs(writer.get_envs().filter_map(|(name, value)| Some((name, value?))));
-        let said = fails(command);
+        // The shell ignores the signal for exceeding the limit, so the write fails.
+        let said = fails(limited(&scene, r#"trap "" XFSZ; ulimit -f 1000"#));
         assert!(said.contains("cannot") && said.contains("File too large"), "{said}");
         assert_eq!((scene.look(), scene.left_over()), (State::Old, Vec::new()), "{kind:?}");
         scene.check_surroundings();

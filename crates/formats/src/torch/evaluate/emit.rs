@@ -121,9 +121,11 @@ impl Evaluator<'_> {
                 "bool" => Some(Type::Bool),
                 "Tensor" | "Scalar" | "t(*)" => None,
                 "Tensor[]" => {
-                    self.charge_results(known.unwrap_or(0))?;
+                    // Results whose number is not known are declared when they are used.
+                    let count = known.unwrap_or(0);
+                    self.charge_results(count)?;
                     let names: Vec<Rc<str>> =
-                        (0..known.unwrap_or(0)).map(|_| self.declare(&base, None)).collect();
+                        (0..count).map(|_| self.declare(&base, None)).collect();
                     let args = names.iter().map(ToString::to_string).collect();
                     op.outputs.push(Operand { slot, args });
                     if known.is_some() {
