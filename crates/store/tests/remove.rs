@@ -64,11 +64,12 @@ fn a_removed_directory_is_complete_or_gone_after_any_failure() {
         let removed = remove_dir(&old, &progress);
         match old.exists() {
             true => {
-                assert!(removed.is_err() && last == 0);
+                // The rename failed, or was withdrawn because it is not durable.
+                assert!(removed.is_err() && last < 2);
                 assert_eq!(names(&old), before);
                 continue;
             }
-            false => assert!(removed.is_ok() || last == 1, "{last}: {removed:?}"),
+            false => assert!(removed.is_ok(), "{last}: {removed:?}"),
         }
         // What could not be removed is a hidden leftover.
         let left = names(root.path());
