@@ -22,6 +22,7 @@ use std::process::{Command, Stdio};
 use nix::errno::Errno;
 use nix::libc;
 use nix::sys::ptrace::{self, Options};
+use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::signal::{Signal, kill};
 use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::Pid;
@@ -51,6 +52,16 @@ pub struct Ended {
     pub disturbed: Option<(&'static str, PathBuf)>,
     /// The number of its calls on files below the directory.
     pub calls: usize,
+}
+
+/// Returns the peak memory in bytes of the largest child of this process that has ended.
+///
+/// # Panics
+/// Panics if the system does not report it.
+#[must_use]
+pub fn largest_child() -> u64 {
+    let usage = getrusage(UsageWho::RUSAGE_CHILDREN).expect("usage");
+    usage.max_rss().unsigned_abs() * 1024
 }
 
 /// Runs a program and disturbs its call `number` on files below `root`; calls are counted from 0.
