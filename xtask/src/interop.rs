@@ -14,6 +14,7 @@ mod paddle;
 mod programs;
 pub(crate) mod results;
 mod safetensors;
+mod scan;
 mod suite;
 mod sweep;
 mod torch;
@@ -67,6 +68,7 @@ const SUITES: [&[Entry]; 2] = [
         Entry { name: "objects", check: objects::objects, sample: Some(30), complete: 30, mib: 1024 },
         Entry { name: "package", check: package::package, sample: Some(45), complete: 60, mib: 1024 },
         Entry { name: "safetensors", check: safetensors::safetensors, sample: Some(30), complete: 30, mib: 1024 },
+        Entry { name: "scan", check: scan::scan, sample: Some(10), complete: 30, mib: 1024 },
         Entry { name: "torch", check: torch::torch, sample: None, complete: 60, mib: 4096 },
         Entry { name: "checkpoints", check: checkpoints::checkpoints, sample: None, complete: 90, mib: 4096 },
     ],
