@@ -1,5 +1,6 @@
 //! The command line, as data.
 
+use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
 
 use bytesize::ByteSize;
@@ -8,8 +9,8 @@ use clap::builder::{PossibleValue, PossibleValuesParser};
 use clap::{Args, Parser, Subcommand};
 use colorchoice_clap::Color;
 use lodstone::{
-    AttributeValue, CAST_TYPES, DType, DangerKind, Dim, Dirs, Engine, FORMATS, Links, Location,
-    Loss, OpenOptions, StoreError, WriteOptions,
+    AttributeValue, CAST_TYPES, DType, DangerKind, Dim, Dirs, Engine, FORMATS, Limits, Links,
+    Location, Loss, OpenOptions, StoreError, WriteOptions,
 };
 
 use crate::Failure;
@@ -152,6 +153,9 @@ pub(crate) struct Files {
     /// Read files instead of mapping them into memory; safe for files that others may truncate
     #[arg(long)]
     no_mmap: bool,
+    /// Accept FACTOR times as many tensors and fields, and bytes of structure, as from files of strangers; takes more memory
+    #[arg(long, value_name = "FACTOR", default_value_t = NonZeroU32::MIN, hide_default_value = true)]
+    raise_limits: NonZeroU32,
 }
 
 /// Whether seals are checked.
@@ -216,6 +220,7 @@ impl Files {
         Ok(OpenOptions::default()
             .with_params(params.map(at).transpose()?)
             .with_mmap(!self.no_mmap)
+            .with_limits(Limits::default().raised(self.raise_limits))
             .with_links(if self.follow_links { Links::Follow } else { Links::Confined }))
     }
 }

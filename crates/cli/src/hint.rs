@@ -62,6 +62,10 @@ fn of_format(error: &lodstone::FormatError) -> Option<String> {
         F::Store(S::Escapes { why: Escape::SymbolicLink | Escape::HardLink, .. }) => {
             "pass --follow-links if you trust where the link leads".to_owned()
         }
+        F::Store(S::Limit { limit, .. }) if limit.is_option() => {
+            "pass --raise-limits 10 if you trust the file; it may take ten times the memory"
+                .to_owned()
+        }
         F::Store(S::Damaged { .. } | S::Resized { .. } | S::Unusable { .. }) => {
             "run `lodstone verify` to list all damage; pass --no-verify to read it anyway; run \
              `lodstone seal --replace` to seal the current contents"

@@ -85,7 +85,7 @@ const COMMANDS: &[&[&str]] = &[
     &["inspect", "@", "--tensors", "--operators"],
     &["inspect", "@", "--bytes"],
     &["inspect", "@", "--graph", "dot"],
-    &["inspect", "@", "--layers"],
+    &["inspect", "@", "--layers", "--raise-limits", "2"],
     &["cat", "@", "NAME"],
     &["verify", "@"],
     &["scan", "@"],

@@ -1,7 +1,9 @@
 //! Files that are in no known format.
 #![expect(clippy::disallowed_methods, reason = "tests write files directly")]
 
-use lodstone::{Error, FormatError, open};
+use std::num::NonZeroU32;
+
+use lodstone::{Error, FormatError, Limits, OpenOptions, open};
 
 /// Returns reproducible pseudo-random bytes (xorshift64*).
 fn noise(len: usize, seed: u64) -> Vec<u8> {
@@ -38,4 +40,45 @@ fn random_bytes_are_not_assigned_a_format() {
     }
     let error = opened("model.bin", &noise(43, 7));
     assert!(matches!(error, Error::Format(FormatError::Unrecognized { .. })), "{error}");
+}
+
+/// Models that have structure to count, in formats with different readers.
+const COUNTED: [&str; 12] = [
+    "formats/tests/golden/safetensors/many.safetensors",
+    "formats/tests/golden/onnx/attributes.onnx",
+    "formats/tests/golden/onnx/attributes.onnxtxt",
+    "formats/tests/golden/paddle/2.6.2/control_flow/train.pb",
+    "formats/tests/golden/paddle/1.8.5/lenet/program.pbtxt",
+    "formats/tests/golden/paddle/early/sized/many.combined",
+    "formats/tests/golden/paddle/pir/3.0.0b2",
+    "formats/tests/golden/mxnet/1.9.1/foreach-symbol.json",
+    "formats/tests/golden/mxnet_states/1.2.1/protocol0.states",
+    "formats/tests/golden/torch/checkpoint.pt",
+    "formats/tests/golden/torch/export.pt2",
+    "formats/tests/golden/caffe2/predictor.minidb",
+];
+
+#[test]
+fn limits_name_the_option_that_raises_them() {
+    let mut reached = 0;
+    for path in COUNTED {
+        let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(path);
+        let limits = Limits::default;
+        let low =
+            [limits().with_tensors(1), limits().with_nodes(3), limits().with_structure_bytes(20)];
+        for limits in low {
+            let open = |limits: Limits| {
+                lodstone::open_with(&path, &OpenOptions::default().with_limits(limits))
+            };
+            let Err(error) = open(limits.clone()) else { continue };
+            let text = error.to_string();
+            assert!(
+                text.contains("(a limit of this reader, which `raise-limits` raises)"),
+                "{text}"
+            );
+            open(limits.raised(NonZeroU32::MAX)).expect("opened");
+            reached += 1;
+        }
+    }
+    assert!(reached >= 20, "{reached}");
 }

@@ -1,6 +1,8 @@
 //! Limits on what a reader may allocate, and its cancellation.
 
-use lodstone_store::{Progress, Result};
+use std::num::NonZeroU32;
+
+use lodstone_store::{Ceiling, Progress, Result};
 
 /// Limits on what a file may make a reader build, far above any real model.
 ///
@@ -35,6 +37,32 @@ impl Limits {
         let (tensors, nodes, depth) = (usize::MAX, usize::MAX, usize::MAX);
         let progress = Progress::default();
         Self { structure_bytes: u64::MAX, tensors, nodes, depth, progress }
+    }
+
+    /// Returns limits that are `factor` times as high, but for the depth, for a file that is trusted.
+    #[must_use]
+    pub fn raised(&self, factor: NonZeroU32) -> Self {
+        let factor = factor.get();
+        let times =
+            |limit: usize| limit.saturating_mul(usize::try_from(factor).unwrap_or(usize::MAX));
+        let (tensors, nodes) = (times(self.tensors), times(self.nodes));
+        let structure_bytes = self.structure_bytes.saturating_mul(factor.into());
+        Self { structure_bytes, tensors, nodes, ..self.clone() }
+    }
+
+    /// Describes the limit of tensors for an error; `noun` is what a format calls them.
+    pub fn at_most_tensors(&self, noun: &str) -> Ceiling {
+        Ceiling::option(format!("at most {} {noun}", self.tensors))
+    }
+
+    /// Describes the limit of nodes for an error; `noun` is what a format calls them.
+    pub fn at_most_nodes(&self, noun: &str) -> Ceiling {
+        Ceiling::option(format!("at most {} {noun}", self.nodes))
+    }
+
+    /// Describes the limit of bytes for an error, `what` being "of a program".
+    pub fn at_most_bytes(&self, what: &str) -> Ceiling {
+        Ceiling::option(format!("at most {} bytes {what}", self.structure_bytes))
     }
 
     /// Fails if the reader was cancelled. Readers call it for each field, value or record.

@@ -1,12 +1,13 @@
 //! Arguments from Python, converted to options of the facade.
 
 use std::collections::HashMap;
+use std::num::NonZeroU32;
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use lodstone::{
-    AttributeValue, CAST_TYPES, ConvertOptions, DType, Dim, Dirs, ExternalData, Location, Loss,
-    OpenOptions, ParameterNames, Renames, Target, dirs_beside,
+    AttributeValue, CAST_TYPES, ConvertOptions, DType, Dim, Dirs, ExternalData, Limits, Location,
+    Loss, OpenOptions, ParameterNames, Renames, Target, dirs_beside,
 };
 use pyo3::Borrowed;
 use pyo3::conversion::FromPyObjectOwned;
@@ -54,6 +55,9 @@ impl<'py> Arguments<'py> {
             .with_params(self.get::<Option<PathBuf>>("params")?.map(Location::from))
             .with_mmap(self.get("mmap")?)
             .with_verify(self.get("verify")?)
+            .with_limits(
+                Limits::default().raised(self.optional("raise_limits")?.unwrap_or(NonZeroU32::MIN)),
+            )
             .with_program(self.optional("program")?)
             .with_as_stored(self.has("as_stored")?))
     }

@@ -101,6 +101,9 @@ def test_invalid_arguments_are_named(tmp_path):
         assert str(error).startswith(f"argument '{name}': '"), error
     error = raised(TypeError, lambda: lodstone.open(DIGITS, mmap="yes"))
     assert str(error).startswith("argument 'mmap': '")
+    error = raised(TypeError, lambda: lodstone.open(DIGITS, raise_limits=0))
+    assert str(error).startswith("argument 'raise_limits': ")
+    assert lodstone.open(DIGITS, raise_limits=2).format == "paddle"
 
 
 def test_tensors_that_cannot_be_saved_are_named(tmp_path):

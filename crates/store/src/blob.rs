@@ -9,7 +9,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use crate::memory::{self, Memory, zeros};
-use crate::{Error, FileId, Location, Progress, ReadRange, Result, SourceFile, internal};
+use crate::{Ceiling, Error, FileId, Location, Progress, ReadRange, Result, SourceFile, internal};
 
 /// Bytes that need not be in memory; cheap to clone and slice.
 #[derive(Clone)]
@@ -457,7 +457,7 @@ impl Blob {
     }
 
     /// Creates an [`Error::Limit`] for the byte at `offset`; `limit` describes the limit of the reader.
-    pub fn over_limit(&self, offset: u64, limit: impl Into<String>) -> Error {
+    pub fn over_limit(&self, offset: u64, limit: impl Into<Ceiling>) -> Error {
         let (origin, offset) = self.place(offset);
         Error::Limit { origin, offset, limit: limit.into() }
     }

@@ -72,7 +72,7 @@ impl CheckedJson {
         if file.len() > self.max_len {
             let (origin, offset) = (path.display().to_string(), 0);
             let limit = format!("at most {} bytes of a {}", self.max_len, self.kind);
-            return Err(Error::Limit { origin, offset, limit });
+            return Err(Error::Limit { origin, offset, limit: limit.into() });
         }
         let mut bytes = zeros(to_usize(file.len()))?;
         file.read_at(0, &mut bytes)?;

@@ -5,7 +5,7 @@ use std::fmt::Display;
 use crate::blob::{CHUNK, to_usize};
 use crate::fields::{Field, Recording, size};
 use crate::memory::zeros;
-use crate::{Blob, Error, Result};
+use crate::{Blob, Ceiling, Error, Result};
 
 /// A reader of a [`Blob`] with a position.
 ///
@@ -294,7 +294,7 @@ impl<'a> Cursor<'a> {
     }
 
     /// Creates an [`Error::Limit`] for the byte at `position`; `limit` describes the limit of the reader.
-    pub fn over_limit_at(&self, position: u64, limit: impl Into<String>) -> Error {
+    pub fn over_limit_at(&self, position: u64, limit: impl Into<Ceiling>) -> Error {
         self.blob.over_limit(position, limit)
     }
 

@@ -1,5 +1,6 @@
 //! Errors of storage.
 
+use std::fmt::{self, Display, Formatter};
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -51,14 +52,14 @@ pub enum Error {
         found: String,
     },
     /// The bytes exceed a limit of the reader. Whether they follow the format is unknown.
-    #[error("`{origin}` at offset {offset}: expected {limit} (a limit of this reader), found more")]
+    #[error("`{origin}` at offset {offset}: expected {limit}, found more")]
     Limit {
         /// The file, or another name for the source of the bytes.
         origin: String,
         /// Offset in bytes from the start of the origin.
         offset: u64,
         /// The limit, such as "at most 100 levels of messages".
-        limit: String,
+        limit: Ceiling,
     },
     /// A range is out of bounds.
     #[error("`{origin}` at offset {start}: expected bytes up to {end}, found the end at {len}")]
@@ -273,4 +274,37 @@ pub enum Escape {
     /// The file has another hard link, which may be outside.
     #[error("it is a hard link: the same file has another name")]
     HardLink,
+}
+
+/// A limit of a reader.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Ceiling {
+    text: String,
+    is_option: bool,
+}
+
+impl Ceiling {
+    /// Creates a limit that an option of the reader sets, and could raise.
+    pub fn option(text: impl Into<String>) -> Self {
+        Self { text: text.into(), is_option: true }
+    }
+
+    /// Returns whether an option of the reader sets this limit.
+    pub fn is_option(&self) -> bool {
+        self.is_option
+    }
+}
+
+impl Display for Ceiling {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let option = if self.is_option { ", which `raise-limits` raises" } else { "" };
+        write!(f, "{} (a limit of this reader{option})", self.text)
+    }
+}
+
+impl<T: Into<String>> From<T> for Ceiling {
+    /// Creates a fixed limit.
+    fn from(text: T) -> Self {
+        Self { text: text.into(), is_option: false }
+    }
 }

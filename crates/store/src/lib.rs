@@ -55,7 +55,7 @@ pub use chunked::{PrunedChunks, chunks_beside, prune_chunks};
 pub use commit::{Commit, WriterLock};
 pub use cursor::Cursor;
 pub use dir::Dir;
-pub use error::{Error, Escape, Result, internal};
+pub use error::{Ceiling, Error, Escape, Result, internal};
 pub use fields::Field;
 pub use in_memory::MemoryStore;
 #[cfg(unix)]

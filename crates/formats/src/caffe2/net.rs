@@ -75,7 +75,7 @@ pub(super) fn read_binary(
 
 fn read_text(blob: &Blob, origin: &str, limits: &Limits, is_init: bool) -> Result<Net> {
     if blob.len() > limits.structure_bytes {
-        let limit = format!("at most {} bytes of a text", limits.structure_bytes);
+        let limit = limits.at_most_bytes("of a text");
         return Err(blob.over_limit(0, limit).into());
     }
     let text = blob.read()?;
@@ -138,7 +138,7 @@ fn net(structure: &Structure, origin: &str, limits: &Limits, is_init: bool) -> R
         program.blocks.push(block);
     }
     if parameters.len() > limits.tensors {
-        let limit = format!("at most {} tensors", limits.tensors);
+        let limit = limits.at_most_tensors("tensors");
         return Err(source.over_limit(0, limit));
     }
     let main = program.blocks.first_mut();

@@ -121,7 +121,7 @@ pub fn read(blob: &Blob, origin: &str, limits: &Limits, is_database: bool) -> Re
         }
     }
     if chunks.len() > limits.tensors {
-        return Err(blob.over_limit(0, format!("at most {} tensors", limits.tensors)).into());
+        return Err(blob.over_limit(0, limits.at_most_tensors("tensors")).into());
     }
     for (name, chunks) in chunks {
         let mut tensor = joined(blob, &name, chunks)?;

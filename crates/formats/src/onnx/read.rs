@@ -81,7 +81,7 @@ pub(super) fn read_text(
     limits: &Limits,
 ) -> Result<Model> {
     if blob.len() > limits.structure_bytes {
-        let limit = format!("at most {} bytes of a text", limits.structure_bytes);
+        let limit = limits.at_most_bytes("of a text");
         return Err(blob.over_limit(0, limit).into());
     }
     let text = blob.read()?;
@@ -183,7 +183,7 @@ fn model(
     let main = program.blocks.first_mut();
     model.parameters = main.map(|main| std::mem::take(&mut main.initializers)).unwrap_or_default();
     if model.parameters.len() > limits.tensors {
-        let limit = format!("at most {} tensors", limits.tensors);
+        let limit = limits.at_most_tensors("tensors");
         return Err(message.source.over_limit(message.offset, limit));
     }
     let named: HashSet<&str> = model.parameters.iter().map(|p| p.name.as_str()).collect();

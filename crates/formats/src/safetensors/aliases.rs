@@ -36,7 +36,7 @@ pub(super) fn expand(model: &mut Model, limits: &Limits) -> Result<()> {
         .collect();
     if model.parameters.len() + aliases.len() > limits.tensors {
         let blob = model.files.first().cloned().unwrap_or_default();
-        return Err(blob.over_limit(8, format!("at most {} tensors", limits.tensors)).into());
+        return Err(blob.over_limit(8, limits.at_most_tensors("tensors")).into());
     }
     if listed.is_some() {
         model.metadata.remove(LIST_KEY);

@@ -43,7 +43,7 @@ impl Header {
             blob.malformed(offset, "a safetensors header", bare(&error))
         })?;
         if header.tensors.len() > limits.tensors {
-            return Err(blob.over_limit(8, format!("at most {} tensors", limits.tensors)).into());
+            return Err(blob.over_limit(8, limits.at_most_tensors("tensors")).into());
         }
         header.check(blob, 8 + json.len() as u64)?;
         Ok(header)

@@ -270,7 +270,7 @@ impl Shards {
             }
         }
         if model.parameters.len() > limits.tensors {
-            return Err(blob.over_limit(8, format!("at most {} tensors", limits.tensors)).into());
+            return Err(blob.over_limit(8, limits.at_most_tensors("tensors")).into());
         }
         for (key, value) in header.metadata {
             let first = model.metadata.entry(key.clone()).or_insert_with(|| value.clone());
@@ -316,7 +316,7 @@ fn limited(blob: &Blob, offset: u64, size: u64, limits: &Limits) -> Result<u64> 
         return Err(blob.malformed(offset, expected, format!("{size} bytes")).into());
     }
     if size > limits.structure_bytes {
-        let limit = format!("at most {} bytes of a header or index", limits.structure_bytes);
+        let limit = limits.at_most_bytes("of a header or index");
         return Err(blob.over_limit(offset, limit).into());
     }
     Ok(size)

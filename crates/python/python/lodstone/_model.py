@@ -196,6 +196,7 @@ def open(
     mmap: bool = True,
     verify: bool = True,
     program: str | None = None,
+    raise_limits: int = 1,
 ) -> Model:
     """Opens a model: a file, a directory, or the prefix that its files share; bytes, or an open file.
 
@@ -203,9 +204,11 @@ def open(
     an open file is read completely. `params` is the path of the parameters, if they are not in the format's default
     location. Files may be mapped into memory unless `mmap` is false. Sealed files are compared with their seal when
     they are read, unless `verify` is false. `program` is the name of the program to open, without the others, of a model
-    that has several.
+    that has several. A file with more tensors, fields or bytes of structure than the limits permit is rejected;
+    `raise_limits` multiplies them, for a file that is trusted.
     """
-    return _open(file, {"params": params, "mmap": mmap, "verify": verify, "program": program})
+    opening = {"params": params, "mmap": mmap, "verify": verify, "program": program}
+    return _open(file, {**opening, "raise_limits": raise_limits})
 
 
 def open_stored(

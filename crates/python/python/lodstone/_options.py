@@ -27,6 +27,8 @@ class OpenOptions(ReadOptions, total=False):
 
     mmap: bool
     """Whether files may be mapped into memory. [default: True]"""
+    raise_limits: int
+    """By which factor the limits of tensors, fields and bytes of structure are raised. [default: 1]"""
 
 
 class LoadOptions(ReadOptions, total=False):

@@ -32,6 +32,7 @@ def convert(
     mmap: bool = True,
     verify: bool = True,
     program: str | None = None,
+    raise_limits: int = 1,
     progress: Progress | None = None,
     **options: Unpack[ConvertOptions],
 ) -> dict[str, Any]:
@@ -39,8 +40,8 @@ def convert(
 
     `to` is the format, by default that of the extension of `out`; `to="same"` copies the model byte for byte. A loss
     raises a `LossyError`, unless its name is in `allow`. The output is visible completely or not at all; missing
-    directories are created. `program` is the name of the program to convert, without the others. `progress` is called with
-    the number of bytes processed.
+    directories are created. `program` is the name of the program to convert, without the others. `raise_limits` is that of
+    `lodstone.open`. `progress` is called with the number of bytes processed.
 
     Options are those of the command: `to`, `include`, `exclude`, `rename`, `names`, `transpose`, `cast`, `keep_io`,
     `opset`, `custom_ops`, `lod` (offsets of each level, by input), `input_shapes` (by input; None is an unknown dim, a str a
@@ -57,6 +58,7 @@ def convert(
     17
     """
     opening = {"params": params, "mmap": mmap, "verify": verify, "program": program}
+    opening["raise_limits"] = raise_limits
     return _lodstone.convert(plain(source), out, opening, converting(**options), progress)
 
 

@@ -42,8 +42,7 @@ impl Kept {
         let cut: u64 = spans.iter().map(|(_, len)| len).sum();
         let size = blob.len().saturating_sub(cut);
         if size > limits.structure_bytes {
-            let limit =
-                format!("at most {} bytes beside the elements of tensors", limits.structure_bytes);
+            let limit = limits.at_most_bytes("beside the elements of tensors");
             return Err(blob.over_limit(0, limit).into());
         }
         let mut bytes = Vec::with_capacity(usize::try_from(size).unwrap_or(0));

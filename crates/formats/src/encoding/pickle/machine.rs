@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 
 use lodstone_model::Limits;
-use lodstone_store::{Blob, Cursor, Progress};
+use lodstone_store::{Blob, Ceiling, Cursor, Progress};
 
 use super::opcode::{self, Argument, Opcode, Span};
 use super::text;
@@ -522,7 +522,7 @@ impl<'a> Machine<'a> {
             u32::try_from(self.nodes.len()).ok().filter(|_| self.nodes.len() < self.limits.nodes);
         let Some(id) = id else {
             self.full = true;
-            return Err(self.over_limit(format!("at most {} values", self.limits.nodes)));
+            return Err(self.over_limit(self.limits.at_most_nodes("values")));
         };
         self.nodes.push(node);
         self.places.push(self.at);
@@ -876,7 +876,7 @@ impl<'a> Machine<'a> {
         self.blob.malformed(self.at, expected, found).into()
     }
 
-    fn over_limit(&self, limit: impl Into<String>) -> Error {
+    fn over_limit(&self, limit: impl Into<Ceiling>) -> Error {
         self.blob.over_limit(self.at, limit).into()
     }
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
-use lodstone_store::Blob;
+use lodstone_store::{Blob, Ceiling};
 
 use super::opcode::Span;
 use super::text::{self, Encoding};
@@ -191,7 +191,7 @@ impl Tree {
     }
 
     /// Creates an error for a value that exceeds a limit of the reader.
-    pub(crate) fn over_limit(&self, id: Id, limit: impl Into<String>) -> Error {
+    pub(crate) fn over_limit(&self, id: Id, limit: impl Into<Ceiling>) -> Error {
         self.blob.over_limit(self.place(id), limit).into()
     }
 

@@ -152,8 +152,7 @@ pub(crate) fn without_elements(
         }
         size += end - start;
         if size > limits.structure_bytes {
-            let limit =
-                format!("at most {} bytes beside the elements of tensors", limits.structure_bytes);
+            let limit = limits.at_most_bytes("beside the elements of tensors");
             return Err(cursor.over_limit_at(start, limit).into());
         }
         cursor.seek(start);

@@ -36,7 +36,7 @@ pub(crate) fn map(
         limits.check_cancelled()?;
         nodes += 1;
         if nodes > limits.nodes {
-            let limit = format!("at most {} fields in all", limits.nodes);
+            let limit = limits.at_most_nodes("fields in all");
             return Err(cursor.over_limit_at(cursor.position(), limit).into());
         }
         let start = cursor.position();

@@ -66,7 +66,11 @@ impl<'a> Source<'a> {
     }
 
     /// Creates an error for data that exceeds a limit of the reader.
-    pub(crate) fn over_limit(&self, offset: u64, limit: impl Into<String>) -> Error {
+    pub(crate) fn over_limit(
+        &self,
+        offset: u64,
+        limit: impl Into<lodstone_store::Ceiling>,
+    ) -> Error {
         let (origin, offset) = (self.origin.to_owned(), self.place(offset));
         lodstone_store::Error::Limit { origin, offset, limit: limit.into() }.into()
     }
@@ -103,9 +107,7 @@ impl<'a> Source<'a> {
         self.limits.check_cancelled()?;
         self.nodes.set(self.nodes.get() + 1);
         if self.nodes.get() > self.limits.nodes {
-            return Err(
-                self.over_limit(offset, format!("at most {} fields in all", self.limits.nodes))
-            );
+            return Err(self.over_limit(offset, self.limits.at_most_nodes("fields in all")));
         }
         Ok(())
     }

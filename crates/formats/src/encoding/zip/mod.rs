@@ -159,7 +159,7 @@ pub(crate) fn survey(blob: &Blob, limits: &Limits) -> Result<Survey> {
     while let Some(entry) = entries.next_entry().map_err(wrong)? {
         limits.check_cancelled()?;
         if members.len() >= limits.tensors {
-            let limit = format!("at most {} members", limits.tensors);
+            let limit = limits.at_most_tensors("members");
             return Err(blob.over_limit(entry.central_directory_offset(), limit).into());
         }
         let start = entry.local_header_offset();

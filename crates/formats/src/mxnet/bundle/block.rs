@@ -59,7 +59,7 @@ fn opened(text: &[u8]) -> Option<&[u8]> {
 /// Fails if the JSON is not that of a block, or a file is damaged.
 pub(super) fn open(path: &Location, blob: Blob, options: &OpenOptions) -> Result<Model> {
     if blob.len() > options.limits.structure_bytes {
-        let limit = format!("at most {} bytes of a block", options.limits.structure_bytes);
+        let limit = options.limits.at_most_bytes("of a block");
         return Err(blob.over_limit(0, limit).into());
     }
     let root: Map<String, Value> =

@@ -80,7 +80,7 @@ fn arrays(cursor: &mut Cursor<'_>, limits: &Limits) -> Result<Vec<Array>> {
         return Err(cursor.error_at(at, expected, count.to_string()).into());
     }
     if count > limits.tensors as u64 {
-        return Err(cursor.over_limit_at(at, format!("at most {} arrays", limits.tensors)).into());
+        return Err(cursor.over_limit_at(at, limits.at_most_tensors("arrays")).into());
     }
     let (mut arrays, mut filled) = (Vec::new(), 0);
     for number in 0..usize::try_from(count).unwrap_or(usize::MAX) {

@@ -227,7 +227,7 @@ impl Seeker<'_> {
         match self.contents.arrays.get(&id) {
             Some(Some(_)) => {
                 if self.contents.tensors.len() >= self.limits.tensors {
-                    let limit = format!("at most {} tensors", self.limits.tensors);
+                    let limit = self.limits.at_most_tensors("tensors");
                     return Err(self.shapes.tree.over_limit(id, limit));
                 }
                 self.contents.tensors.push((self.path.clone(), id));

@@ -7,7 +7,7 @@ use lodstone_model::{
     Program, Residual, TensorType, Topology, Var,
 };
 use lodstone_schema::mxnet::{dtype_of, is_auxiliary, likely_parameters, output_suffix};
-use lodstone_store::Blob;
+use lodstone_store::{Blob, Ceiling};
 
 use super::graph::{Entry, Graph, Node};
 use super::upgrade::upgrade;
@@ -32,7 +32,7 @@ pub(super) const SUBGRAPHS: &str = "subgraphs";
 /// Fails if the text is not a program, or refers to missing nodes.
 pub fn read(blob: &Blob, limits: &Limits) -> Result<Program> {
     if blob.len() > limits.structure_bytes {
-        let limit = format!("at most {} bytes of a program", limits.structure_bytes);
+        let limit = limits.at_most_bytes("of a program");
         return Err(blob.over_limit(0, limit).into());
     }
     let text = blob.read()?;
@@ -93,7 +93,7 @@ impl<'a> Reader<'a> {
         self.nodes = self
             .nodes
             .checked_sub(count)
-            .ok_or_else(|| self.over_limit(&format!("at most {} nodes", self.limits.nodes)))?;
+            .ok_or_else(|| self.over_limit(self.limits.at_most_nodes("nodes")))?;
         let mut values = Values::new(self.outputs(&graph)?, &graph);
         let mut block = Block { index, parent, ..Block::default() };
         for argument in &graph.arg_nodes {
@@ -246,7 +246,7 @@ impl<'a> Reader<'a> {
         Ok(())
     }
 
-    fn over_limit(&self, limit: &str) -> Error {
+    fn over_limit(&self, limit: impl Into<Ceiling>) -> Error {
         self.blob.over_limit(0, limit).into()
     }
 

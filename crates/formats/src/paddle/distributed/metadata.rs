@@ -51,7 +51,7 @@ impl Metadata {
         for (name, parts) in reader.dict(root.required("state_dict_metadata")?)? {
             let name = reader.word(*name)?;
             if tensors.len() >= limits.tensors {
-                let limit = format!("at most {} tensors", limits.tensors);
+                let limit = limits.at_most_tensors("tensors");
                 return Err(shapes.tree.over_limit(*parts, limit));
             }
             let parts = reader.items(*parts)?.iter().map(|part| reader.local(*part));

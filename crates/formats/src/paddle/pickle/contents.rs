@@ -282,7 +282,7 @@ impl Seeker<'_> {
         parts: Vec<Array>,
     ) -> Result<()> {
         if self.contents.tensors.len() >= self.limits.tensors {
-            let limit = format!("at most {} tensors", self.limits.tensors);
+            let limit = self.limits.at_most_tensors("tensors");
             return Err(self.shapes.tree.over_limit(id, limit));
         }
         self.contents.tensors.push(Found { path, prefix, shape, parts });

@@ -30,7 +30,7 @@ use crate::{Error, Result};
 /// operator before it produces.
 pub fn read(blob: &Blob, limits: &Limits) -> Result<Program> {
     if blob.len() > limits.structure_bytes {
-        let limit = format!("at most {} bytes of a program", limits.structure_bytes);
+        let limit = limits.at_most_bytes("of a program");
         return Err(blob.over_limit(0, limit).into());
     }
     let text = blob.read()?;
@@ -88,7 +88,7 @@ impl<'a> Reader<'a> {
     fn count(&mut self, nodes: usize) -> Result<()> {
         self.limits.check_cancelled()?;
         let left = self.nodes.checked_sub(nodes);
-        let limit = || format!("at most {} nodes of a program", self.limits.nodes);
+        let limit = || self.limits.at_most_nodes("nodes of a program");
         self.nodes = left.ok_or_else(|| Error::from(self.blob.over_limit(0, limit())))?;
         Ok(())
     }

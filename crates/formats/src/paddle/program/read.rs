@@ -60,7 +60,7 @@ pub fn read_text(blob: &Blob, origin: &str, limits: &Limits) -> Result<Program> 
 
 fn structure(blob: &Blob, limits: &Limits) -> Result<Bytes> {
     if blob.len() > limits.structure_bytes {
-        let limit = format!("at most {} bytes of a program", limits.structure_bytes);
+        let limit = limits.at_most_bytes("of a program");
         return Err(blob.over_limit(0, limit).into());
     }
     Ok(blob.read()?)

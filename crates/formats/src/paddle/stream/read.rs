@@ -82,7 +82,7 @@ fn records(
     while cursor.remaining() > 0 {
         limits.check_cancelled()?;
         if tensors.len() >= limits.tensors {
-            let limit = format!("at most {} records", limits.tensors);
+            let limit = limits.at_most_tensors("records");
             return Err(cursor.over_limit_at(cursor.position(), limit).into());
         }
         let expect = expect.get(tensors.len()).copied().unwrap_or(Expect::Anything);

@@ -136,7 +136,7 @@ pub(super) fn assemble(
         model.report.warn(format!("{what}: {}", some(&repeated)));
     }
     if entries.len() > limits.tensors {
-        return Err(main.over_limit(0, format!("at most {} tensors", limits.tensors)).into());
+        return Err(main.over_limit(0, limits.at_most_tensors("tensors")).into());
     }
     check_apart(&entries, &places, &main)?;
     let mut files = Files::new(open, &main, limits);

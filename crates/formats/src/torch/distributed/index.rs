@@ -84,7 +84,7 @@ pub(super) fn collect(
             }
         }
         if model.parameters.len() > limits.tensors {
-            return Err(blob.over_limit(0, format!("at most {} tensors", limits.tensors)).into());
+            return Err(blob.over_limit(0, limits.at_most_tensors("tensors")).into());
         }
         model.metadata.extend(shard.metadata);
         model.report.warnings.extend(shard.report.warnings);

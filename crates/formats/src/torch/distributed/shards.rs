@@ -76,7 +76,7 @@ pub(super) fn assemble(names: &[String], open: Open<'_>, limits: &Limits) -> Res
         file.metadata.remove(VERSION);
         count = count.saturating_add(file.parameters.len());
         if count > limits.tensors {
-            return Err(blob.over_limit(8, format!("at most {} tensors", limits.tensors)).into());
+            return Err(blob.over_limit(8, limits.at_most_tensors("tensors")).into());
         }
         for Parameter { name, tensor } in file.parameters {
             let odd = |expected: &str, found: String| {

@@ -86,7 +86,7 @@ fn tables(
 
 fn limited(blob: &Blob, found: Found, limits: &Limits) -> Result<Found> {
     if found.parameters.len() > limits.tensors {
-        return Err(blob.over_limit(0, format!("at most {} tensors", limits.tensors)).into());
+        return Err(blob.over_limit(0, limits.at_most_tensors("tensors")).into());
     }
     Ok(found)
 }

@@ -59,7 +59,7 @@ impl<'a> Reader<'a> {
     pub(super) fn count(&mut self, nodes: usize) -> Result<()> {
         self.limits.check_cancelled()?;
         let left = self.nodes.checked_sub(nodes);
-        let limit = || format!("at most {} nodes of a program", self.limits.nodes);
+        let limit = || self.limits.at_most_nodes("nodes of a program");
         self.nodes = left.ok_or_else(|| Error::from(self.blob.over_limit(0, limit())))?;
         Ok(())
     }

@@ -32,7 +32,7 @@ pub(crate) struct Exported {
 /// Fails if the text is not an exported program, with the place of the node.
 pub(crate) fn read(blob: &Blob, limits: &Limits) -> Result<Exported> {
     if blob.len() > limits.structure_bytes {
-        let limit = format!("at most {} bytes of a program", limits.structure_bytes);
+        let limit = limits.at_most_bytes("of a program");
         return Err(blob.over_limit(0, limit).into());
     }
     let text = blob.bytes()?;

@@ -285,7 +285,7 @@ impl Walk<'_> {
     fn found(&mut self, id: Id, part: &str, tensor: Tensor) -> Result<()> {
         let tree = self.objects.tree();
         if self.contents.parameters.len() >= self.limits.tensors {
-            let limit = format!("at most {} tensors", self.limits.tensors);
+            let limit = self.limits.at_most_tensors("tensors");
             return Err(tree.over_limit(id, limit));
         }
         self.bytes = self.bytes.saturating_add(tensor.nbytes());

@@ -78,7 +78,7 @@ pub(crate) fn parameters(
                     continue;
                 }
                 if model.parameters.len() >= limits.tensors {
-                    let limit = format!("at most {} tensors", limits.tensors);
+                    let limit = limits.at_most_tensors("tensors");
                     return Err(archive.blob.over_limit(member.header, limit).into());
                 }
                 let path = format!("{}{}", folder.path, entry.path_name);

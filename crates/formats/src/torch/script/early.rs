@@ -190,7 +190,7 @@ pub(super) fn contents(archive: &Archive, limits: &Limits) -> Result<Contents> {
     };
     let mut add = |name: String, tensor: Tensor| {
         if contents.parameters.len() >= limits.tensors {
-            let limit = format!("at most {} tensors", limits.tensors);
+            let limit = limits.at_most_tensors("tensors");
             return Err(Error::from(blob.over_limit(0, limit)));
         }
         contents.parameters.push(Parameter { name, tensor });
