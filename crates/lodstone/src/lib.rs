@@ -153,7 +153,7 @@ pub use graph::{GraphFormat, write_graph};
 pub use infer::{InferredShapes, infer_shapes};
 pub use inspect::{
     BlockValue, InferredInfo, InspectOptions, Inspection, InterfaceValue, OperatorInfo, PartInfo,
-    ProgramInfo, PropertyKeys, Summary, TensorInfo, inspect, properties,
+    ProgramInfo, PropertyKeys, Summary, TensorDetails, TensorInfo, inspect, properties,
 };
 pub use layers::{Layer, Layers, layers};
 pub use lodstone_checkpoint as checkpoint;

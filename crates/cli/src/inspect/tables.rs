@@ -30,15 +30,21 @@ type Column = (&'static str, &'static str, fn(&TensorInfo) -> Option<String>);
 /// The columns that are shown if a tensor has a value in them.
 const COLUMNS: [Column; 10] = [
     ("kind", "dense", |tensor| (tensor.kind != "dense").then(|| tensor.kind.to_owned())),
-    ("LoD", "", |tensor| (!tensor.lod.is_empty()).then(|| count(tensor.lod.len(), "level"))),
-    ("layout", "", |tensor| tensor.properties.layout.clone()),
-    ("strides", "", |tensor| tensor.properties.strides.as_ref().map(|it| format!("{it:?}"))),
-    ("quantization", "", |tensor| tensor.properties.quantization.as_ref().map(ToString::to_string)),
-    ("static", "", |tensor| tensor.properties.is_static.map(yes_or_no)),
-    ("trainable", "", |tensor| tensor.properties.trainable.map(yes_or_no)),
-    ("context", "", |tensor| tensor.properties.context.clone()),
-    ("shares", "", |tensor| tensor.shares.clone()),
-    ("sha256", "", |tensor| tensor.sha256.clone()),
+    ("LoD", "", |tensor| {
+        (!tensor.details().lod.is_empty()).then(|| count(tensor.details().lod.len(), "level"))
+    }),
+    ("layout", "", |tensor| tensor.details().properties.layout.clone()),
+    ("strides", "", |tensor| {
+        tensor.details().properties.strides.as_ref().map(|it| format!("{it:?}"))
+    }),
+    ("quantization", "", |tensor| {
+        tensor.details().properties.quantization.as_ref().map(ToString::to_string)
+    }),
+    ("static", "", |tensor| tensor.details().properties.is_static.map(yes_or_no)),
+    ("trainable", "", |tensor| tensor.details().properties.trainable.map(yes_or_no)),
+    ("context", "", |tensor| tensor.details().properties.context.clone()),
+    ("shares", "", |tensor| tensor.details().shares.clone()),
+    ("sha256", "", |tensor| tensor.details().sha256.clone()),
 ];
 
 fn yes_or_no(value: bool) -> String {

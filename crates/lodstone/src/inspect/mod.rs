@@ -23,7 +23,7 @@ use crate::infer::{inference, warnings};
 pub use program::{OperatorInfo, ProgramInfo};
 pub use properties::{PropertyKeys, properties};
 pub use summary::Summary;
-pub use tensors::{PartInfo, TensorInfo};
+pub use tensors::{PartInfo, TensorDetails, TensorInfo};
 pub use values::{BlockValue, InferredInfo, InterfaceValue};
 
 /// The contents of a model.
@@ -88,20 +88,23 @@ pub fn inspect(model: &Model, options: &InspectOptions) -> Result<Inspection> {
     let weights = weights(model);
     let variables = model.main().map_or_else(Variables::default, Variables::of);
     let shared = tensors::shared(&weights);
-    let tensors = weights.iter().zip(shared).map(|(p, first)| {
-        let structured_name = model.structured_names.get(&p.name).cloned();
-        let properties = variables.tensor_properties(p);
-        let described = tensors::describe(&p.name, &p.tensor, options)?;
-        let shares = first.and_then(|first| weights.get(first)).map(|first| first.name.clone());
-        Ok(TensorInfo { structured_name, properties, shares, ..described })
-    });
+    let mut tensors = Vec::with_capacity(weights.len());
+    for (parameter, first) in weights.iter().zip(shared) {
+        let details = TensorDetails {
+            structured_name: model.structured_names.get(&parameter.name).cloned(),
+            properties: variables.tensor_properties(parameter),
+            shares: first.and_then(|first| weights.get(first)).map(|first| first.name.clone()),
+            ..TensorDetails::default()
+        };
+        tensors.push(tensors::describe(&parameter.name, &parameter.tensor, details, options)?);
+    }
     let mut inspection = Inspection {
         schema: 1,
         format: model.format.clone(),
         summary: Summary::default(),
         program: None,
         programs: Vec::new(),
-        tensors: tensors.collect::<Result<_>>()?,
+        tensors,
         inputs: Vec::new(),
         outputs: Vec::new(),
         operators: Vec::new(),

@@ -1,6 +1,7 @@
 //! The tensors of a model.
 
 use std::collections::BTreeMap;
+use std::sync::LazyLock;
 
 use lodstone_model::{DType, Indices, Kind, Parameter, Tensor};
 use lodstone_schema::Properties;
@@ -26,6 +27,15 @@ pub struct TensorInfo {
     pub shape: Vec<u64>,
     /// The size of the elements in bytes.
     pub nbytes: u64,
+    /// What only some tensors have; see [`details`](Self::details).
+    #[serde(flatten)]
+    rare: Option<Box<TensorDetails>>,
+}
+
+/// What only some tensors have.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[non_exhaustive]
+pub struct TensorDetails {
     /// The hash of the elements, if requested.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sha256: Option<String>,
@@ -50,9 +60,15 @@ pub struct TensorInfo {
 }
 
 impl TensorInfo {
+    /// Returns what only some tensors have; its members are empty for the others.
+    pub fn details(&self) -> &TensorDetails {
+        static NONE: LazyLock<TensorDetails> = LazyLock::new(TensorDetails::default);
+        self.rare.as_deref().unwrap_or_else(|| &NONE)
+    }
+
     /// Returns the number of stored elements; 0 for a vocabulary.
     pub fn elements(&self) -> u64 {
-        let shape = self.parts.get("data").map_or(&self.shape, |values| &values.shape);
+        let shape = self.details().parts.get("data").map_or(&self.shape, |values| &values.shape);
         if self.kind == "vocab" || shape.contains(&0) {
             return 0;
         }
@@ -61,7 +77,7 @@ impl TensorInfo {
 }
 
 /// A part of a sparse tensor.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct PartInfo {
     /// The element type.
     #[serde(serialize_with = "display")]
@@ -76,6 +92,7 @@ pub struct PartInfo {
 pub(super) fn describe(
     name: &str,
     tensor: &Tensor,
+    mut details: TensorDetails,
     options: &InspectOptions,
 ) -> Result<TensorInfo> {
     let hashed = |blob: &Blob| {
@@ -83,23 +100,17 @@ pub(super) fn describe(
     };
     let mut info = TensorInfo {
         name: name.to_owned(),
-        structured_name: None,
-        shares: None,
         kind: tensor.kind.name(),
         dtype: tensor.dtype,
         shape: tensor.shape.clone(),
         nbytes: tensor.data.len(),
-        sha256: hashed(&tensor.data)?,
-        lod: tensor.lod.0.clone(),
-        properties: Properties::default(),
-        height: None,
-        parts: BTreeMap::new(),
+        rare: None,
     };
-    let data = || PartInfo {
-        dtype: tensor.dtype,
-        shape: tensor.stored_shape(),
-        sha256: info.sha256.clone(),
-    };
+    details.sha256 = hashed(&tensor.data)?;
+    details.lod.clone_from(&tensor.lod.0);
+    let sha256 = details.sha256.clone();
+    let data =
+        || PartInfo { dtype: tensor.dtype, shape: tensor.stored_shape(), sha256: sha256.clone() };
     let numbers = |indices: &Indices| -> Result<PartInfo> {
         let (dtype, shape) = (indices.dtype, vec![indices.count()]);
         Ok(PartInfo { dtype, shape, sha256: hashed(&indices.data)? })
@@ -108,28 +119,29 @@ pub(super) fn describe(
         Kind::Dense => {}
         Kind::SelectedRows { rows, height } => {
             let rows = Indices { dtype: DType::Int64, data: rows.clone() };
-            info.parts = BTreeMap::from([("data", data()), ("rows", numbers(&rows)?)]);
-            info.height = Some(*height);
+            details.parts = BTreeMap::from([("data", data()), ("rows", numbers(&rows)?)]);
+            details.height = Some(*height);
         }
         Kind::RowSparse { indices } => {
-            info.parts = BTreeMap::from([("data", data()), ("indices", numbers(indices)?)]);
+            details.parts = BTreeMap::from([("data", data()), ("indices", numbers(indices)?)]);
         }
         Kind::Csr { indptr, indices } => {
-            info.parts = BTreeMap::from([
+            details.parts = BTreeMap::from([
                 ("data", data()),
                 ("indptr", numbers(indptr)?),
                 ("indices", numbers(indices)?),
             ]);
         }
         Kind::Coo { indices, .. } => {
-            info.parts = BTreeMap::from([("data", data()), ("indices", numbers(indices)?)]);
+            details.parts = BTreeMap::from([("data", data()), ("indices", numbers(indices)?)]);
         }
-        Kind::Absent => info.sha256 = None,
+        Kind::Absent => details.sha256 = None,
         // They have no elements to hash.
         Kind::Strings { .. } | Kind::Vocabulary { .. } => {
-            (info.nbytes, info.sha256) = (tensor.nbytes(), None)
+            (info.nbytes, details.sha256) = (tensor.nbytes(), None)
         }
     }
+    info.rare = (details != TensorDetails::default()).then(|| Box::new(details));
     Ok(info)
 }
 
