@@ -375,7 +375,7 @@ fn sparse_tensors_are_equal_only_with_the_same_indices() {
         let mut parameter = counted("c", &[2], 5.0);
         parameter.tensor.shape = vec![2, 4];
         parameter.tensor.kind =
-            Kind::Csr { indptr: numbers(&[0, 1, 2]), indices: numbers(columns) };
+            Kind::Csr { indptr: Box::new(numbers(&[0, 1, 2])), indices: numbers(columns) };
         model(vec![parameter])
     };
     assert!(compared(csr(&[1, 2]), &csr(&[1, 2])).same);

@@ -178,7 +178,7 @@ fn a_glow_program_comes_back_or_is_listed() {
 fn storage(model: &Model) -> BTreeMap<String, glow::Storage> {
     let main = &model.main().unwrap().blocks[0];
     let vars = main.vars.iter().map(|var| (&var.name, var.doc_string()));
-    let constants = model.parameters.iter().map(|p| (&p.name, p.tensor.doc_string.as_ref()));
+    let constants = model.parameters.iter().map(|p| (&p.name, p.tensor.doc_string.as_deref()));
     let said = vars.chain(constants).filter_map(|(name, text)| {
         Some((name.clone(), glow::Storage::parse(&text?.to_string()).unwrap()))
     });

@@ -98,7 +98,7 @@ pub struct Tensor {
     /// The storage kind.
     pub kind: Kind,
     /// The description in the file.
-    pub doc_string: Option<ByteString>,
+    pub doc_string: Option<Box<ByteString>>,
     /// Format-specific details.
     pub residual: Residual,
 }
@@ -125,7 +125,7 @@ pub enum Kind {
     Csr {
         /// The offset in `data` at which each row begins, and the end of the last row:
         /// `shape[0] + 1` offsets, or none if nothing is stored.
-        indptr: Indices,
+        indptr: Box<Indices>,
         /// The column of each element.
         indices: Indices,
     },

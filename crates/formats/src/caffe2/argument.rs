@@ -96,7 +96,7 @@ fn named(read: Read) -> Tensor {
     let mut tensor = read.tensor;
     let quantization = read.quantization.map(|(scale, zero)| format!("{scale} {zero} "));
     let text = format!("{}{}", quantization.unwrap_or_default(), read.name);
-    tensor.doc_string = Some(text.as_str().into());
+    tensor.doc_string = Some(Box::new(text.as_str().into()));
     tensor
 }
 

@@ -150,7 +150,7 @@ impl<'a> Fields<'a> {
         let (data, kind) = self.elements(holes, files).map_err(place)?;
         let mut tensor = Tensor::dense(self.dtype(), self.shape()?, data);
         tensor.kind = kind;
-        tensor.doc_string = self.doc_string.clone().map(ByteString);
+        tensor.doc_string = self.doc_string.clone().map(|text| Box::new(ByteString(text)));
         tensor.residual =
             Residual::with_holes(OWNER, self.message.bytes.clone(), Arc::clone(holes));
         Ok(tensor)

@@ -456,7 +456,7 @@ impl Children for Writer<'_> {
         // Indices need no name, but may have one.
         if let Some(raw) = then_indices.of(OWNER) {
             let then = Fields::read(&Message::new(&source, raw.clone()))?;
-            numbers.doc_string = then.doc_string.map(ByteString);
+            numbers.doc_string = then.doc_string.map(|text| Box::new(ByteString(text)));
             called = then.name;
         }
         let indices = self.dense(&called, (&numbers, &places), &indices.data, &then_indices)?;

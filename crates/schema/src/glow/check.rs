@@ -193,7 +193,7 @@ fn storage(model: &Model, main: &Block, found: &mut Findings) {
     }
     for parameter in &model.parameters {
         let at = format!("the constant `{}`", parameter.name);
-        match parse_storage(parameter.tensor.doc_string.as_ref()) {
+        match parse_storage(parameter.tensor.doc_string.as_deref()) {
             Err(what) => found.add(at, what),
             Ok(storage) => {
                 let needed = [

@@ -36,7 +36,7 @@ pub static CONVENTIONS: Conventions = Conventions {
     is_semantic: |attribute| !TYPE_ATTRIBUTES.iter().any(|end| attribute.ends_with(end)),
     is_implied: |_, op, attribute| names_inputs(op, &attribute.name),
     var_properties: |var| properties(var.doc_string()),
-    tensor_properties: |tensor| properties(tensor.doc_string.as_ref()),
+    tensor_properties: |tensor| properties(tensor.doc_string.as_deref()),
     ..onnx::CONVENTIONS
 };
 

@@ -160,7 +160,7 @@ fn sparse(parts: &Folder<'_>, origin: &Path) -> Result<Tensor> {
     tensor.kind = match (format.as_slice(), parts.contains_key("indptr.npy")) {
         (b"row_sparse", false) => Kind::RowSparse { indices: numbers("indices.npy")? },
         (b"csr", true) => {
-            Kind::Csr { indptr: numbers("indptr.npy")?, indices: numbers("indices.npy")? }
+            Kind::Csr { indptr: Box::new(numbers("indptr.npy")?), indices: numbers("indices.npy")? }
         }
         (other, _) => {
             let found = format!("`{}`", other.escape_ascii());

@@ -72,7 +72,7 @@ pub(super) fn read(cursor: &mut Cursor<'_>, rest: Rest) -> Result<Option<Tensor>
     let mut arrays = arrays.into_iter();
     tensor.kind = match (arrays.next(), arrays.next()) {
         (Some(indices), None) => Kind::RowSparse { indices },
-        (Some(indptr), Some(indices)) => Kind::Csr { indptr, indices },
+        (Some(indptr), Some(indices)) => Kind::Csr { indptr: Box::new(indptr), indices },
         _ => Kind::Dense,
     };
     let raw = cursor.again(start, end, "a record")?;

@@ -577,7 +577,7 @@ impl Tensors<'_> {
                 return Err(self.wrong(id, "an offset for each row, and an index for each value"));
             }
             let kind = TensorKind::Csr {
-                indptr: Indices { dtype: offsets.dtype, data: offsets.data },
+                indptr: Box::new(Indices { dtype: offsets.dtype, data: offsets.data }),
                 indices: Indices { dtype: indices.dtype, data: indices.data },
             };
             let tensor =

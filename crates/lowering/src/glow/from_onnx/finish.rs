@@ -103,7 +103,7 @@ pub(crate) fn finish(model: &Model, walked: Walked) -> Result<(Model, Origins), 
         let of = graph.type_of(constant.stored.value);
         let mut tensor = constant.tensor.clone();
         let text = typed(&constant.stored.storage, &of).to_text(true);
-        tensor.doc_string = Some(text.as_str().into());
+        tensor.doc_string = Some(Box::new(text.as_str().into()));
         tensor.residual = lodstone_model::Residual::default();
         Parameter { name: constant.stored.name.clone(), tensor }
     });

@@ -98,7 +98,7 @@ impl<'m> Known<'m> {
         };
         let (scales, offsets) = (self.constants.get(scale)?, self.constants.get(offset)?);
         let text = match self.constants.get(integers) {
-            Some(tensor) => tensor.doc_string.as_ref(),
+            Some(tensor) => tensor.doc_string.as_deref(),
             None => self.vars.get(integers)?.doc_string(),
         };
         let dtype = match self.constants.get(integers) {

@@ -94,7 +94,7 @@ fn of_standard(text: &str) -> Option<Storage> {
 
 /// Returns the storage properties of a constant.
 pub(super) fn of_tensor(tensor: &Tensor, hint: Option<&(f32, i32)>) -> Storage {
-    if let Some(storage) = parse_storage(tensor.doc_string.as_ref(), tensor.dtype) {
+    if let Some(storage) = parse_storage(tensor.doc_string.as_deref(), tensor.dtype) {
         return storage;
     }
     let hinted = hint.and_then(|hint| Some((quantized_kind(tensor.dtype)?, *hint)));

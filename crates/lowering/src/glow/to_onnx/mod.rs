@@ -145,7 +145,7 @@ impl<'m> Work<'m> {
             let shape = tensor.shape.iter().map(|dim| i64::try_from(*dim).ok()).collect();
             let dense = matches!(tensor.kind, Kind::Dense | Kind::Absent);
             let found = (tensor.dtype, shape);
-            match type_of(tensor.doc_string.as_ref(), dense.then_some(found)) {
+            match type_of(tensor.doc_string.as_deref(), dense.then_some(found)) {
                 Ok(ty) => {
                     let value = Value::new(&parameter.name, ValueInfo::of(tensor));
                     self.values.insert(&parameter.name, GlowValue { value, ty });
