@@ -307,14 +307,31 @@ fn pickles_are_found_wherever_a_framework_reads_them() {
 }
 
 #[test]
-fn compressed_files_are_not_clean() {
+fn an_archive_of_a_method_without_a_decoder_is_unknown() {
     let dir = tempfile::tempdir().expect("a directory");
-    written(dir.path(), "model.pkl", b"BZh9and so on");
+    written(dir.path(), "model.pkl", b"7z\xbc\xaf\x27\x1cand so on");
     written(dir.path(), "README", b"text");
     let scan = scanned(dir.path());
     assert!(!scan.clean && scan.findings.is_empty(), "{scan:?}");
     let [unknown] = scan.unknown.as_slice() else { panic!("{scan:?}") };
-    assert_eq!(unknown.reason, "it is compressed with bzip2, so its contents are unknown");
+    assert_eq!(unknown.reason, "it is compressed with 7-zip, so its contents are unknown");
+}
+
+#[test]
+fn damaged_compressed_data_is_unknown() {
+    let (directory, _) = made("honest");
+    let dir = tempfile::tempdir().expect("a directory");
+    for ending in ["bz2", "xz", "lzma", "zst", "lz4", "gz"] {
+        let name = format!("value.pkl.{ending}");
+        let whole = std::fs::read(directory.join(&name)).expect("a file");
+        let (_, cut) = whole.split_last().expect("bytes");
+        let behind = [whole.as_slice(), b"xyz"].concat();
+        for (content, reason) in [(cut, "it is damaged: "), (&behind, "3 unused bytes after ")] {
+            let scan = scanned(&written(dir.path(), &name, content));
+            let is_reported = scan.unknown.iter().any(|unknown| unknown.reason.starts_with(reason));
+            assert!(scan.verdict == Verdict::Unknown && is_reported, "{name}: {scan:?}");
+        }
+    }
 }
 
 #[test]

@@ -473,8 +473,8 @@ impl Look<'_> {
         let max = MAX_INFLATED.min(self.left.inflated);
         let inflated = compressed::inflate(method, &place.blob.bytes()?, max);
         self.left.inflated = self.left.inflated.saturating_sub(inflated.bytes.len() as u64);
-        if method == Method::Zlib && inflated.bytes.is_empty() {
-            // The two-byte signature can match by chance.
+        if method.is_vague() && inflated.bytes.is_empty() {
+            // The short signature can match by chance.
             return text::is_text(place.blob);
         }
         if let Some(why) = inflated.damage {

@@ -7,7 +7,7 @@
 //! |---|---|
 //! | consecutive pickles, without persistent identifiers and extension codes | `look` |
 //! | an archive (zip, tar) whose members are understood, without other bytes | `look` |
-//! | compressed data (gzip, zlib) that is understood | `compressed` |
+//! | compressed data (gzip, zlib, bzip2, xz, lzma, zstd, lz4) that is understood | `compressed` |
 //! | a NumPy array: numeric, or of objects in such a pickle | `look` |
 //! | a pickle, and numeric data at the locations that it refers to | [`Outside`] |
 //! | a file of a format with parts for other software, if these are understood | [`Opaque`] |

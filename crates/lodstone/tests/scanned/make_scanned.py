@@ -160,6 +160,18 @@ def alone(data):
     return lzma.compress(data, format=lzma.FORMAT_ALONE)
 
 
+def zstd(data):
+    """Returns a frame of Zstandard with one block that is not compressed."""
+    sizes = struct.pack("<I", len(data)) + struct.pack("<I", len(data) << 3 | 1)[:3]
+    return b"\x28\xb5\x2f\xfd\xa0" + sizes + data
+
+
+def lz4(data):
+    """Returns a frame of LZ4 with one block that is not compressed."""
+    size = struct.pack("<I", len(data) | 1 << 31)
+    return b"\x04\x22\x4d\x18\x60\x40\x82" + size + data + bytes(4)
+
+
 def gap(data):
     """Returns an archive with a pickle between a member and the directory."""
     at = data.index(b"PK\x01\x02")
@@ -211,6 +223,15 @@ CONTAINERS = {
     "bzip2.pkl.bz2": bz2.compress,
     "xz.pkl.xz": lzma.compress,
     "lzma": alone,
+    "zstd.pkl.zst": zstd,
+    "lz4.pkl.lz4": lz4,
+    "bzip2-twice.bz2": lambda p: bz2.compress(b"N.") + bz2.compress(p),
+    "zstd-twice.zst": lambda p: zstd(b"N.") + zstd(p),
+    "xz-in-an-archive.zip": lambda p: archive([("readme", lzma.compress(p))]),
+    "lz4-in-zstd.bin": lambda p: zstd(lz4(p)),
+    "behind-zstd.zst": lambda p: zstd(b"text") + p,
+    "behind-lzma": lambda p: alone(b"text") + p,
+    "damaged-lzma-storage.pt": lambda p: stored("0", alone(p)[:-3]),
     "behind.safetensors": lambda p: safetensors() + p,
     "image.h5": lambda p: b"\x89HDF\r\n\x1a\n" + p,
 }
@@ -521,6 +542,14 @@ def honest():
         "README.md.gz": gzip.compress(b"# text\n", mtime=0),
         "value.pkl.gz": gzip.compress(pickle.dumps({"a": 1}, 2), mtime=0),
         "value.z": zlib.compress(pickle.dumps({"a": 1}, 2)),
+        "value.pkl.bz2": bz2.compress(pickle.dumps({"a": 1}, 2)),
+        "value.pkl.xz": lzma.compress(pickle.dumps({"a": 1}, 2)),
+        "value.pkl.lzma": alone(pickle.dumps({"a": 1}, 2)),
+        "value.pkl.zst": zstd(pickle.dumps({"a": 1}, 2)),
+        "value.pkl.lz4": lz4(pickle.dumps({"a": 1}, 2)),
+        "texts.tar.xz": lzma.compress(tape([("README.md", b"# x\n"), ("config.json", b"{}")])),
+        "torch.pt.bz2": bz2.compress(stored("0", bytes(range(64)))),
+        "BZh9.txt": b"BZh9 is the signature of bzip2\n",
         "two-pickles.pkl": pickle.dumps(1, 2) + pickle.dumps([2], 0),
         "masked.pkl": MASKED,
         "script.pt": script("y = torch.add(x, x)"),
