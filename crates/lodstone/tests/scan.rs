@@ -439,7 +439,7 @@ fn a_pickle_hidden_by_an_archive_is_found_and_a_benign_archive_is_clean() {
     }
 }
 
-/// Returns the files that `make_scanned.py` wrote.
+/// Returns the files that `make_scanned.py` or `make_joblib.py` wrote.
 fn made(name: &str) -> (PathBuf, Vec<PathBuf>) {
     let directory = root().join("crates/lodstone/tests/scanned").join(name);
     let files = std::fs::read_dir(&directory).expect("a directory");
@@ -450,26 +450,30 @@ fn made(name: &str) -> (PathBuf, Vec<PathBuf>) {
 
 #[test]
 fn no_attack_is_clean_alone_or_in_a_directory() {
-    let (directory, files) = made("attacks");
-    assert!(files.len() > 150, "{}", files.len());
-    let together = scanned(&directory);
-    assert_eq!(together.verdict, Verdict::Findings);
-    for file in files {
-        let alone = scanned(&file);
-        assert!(!alone.clean, "{}", file.display());
-        let is_found = together.findings.iter().any(|danger| danger.file == file);
-        let is_unknown = together.unknown.iter().any(|unknown| unknown.file == file);
-        assert!(is_found || is_unknown, "{}", file.display());
+    for (name, min) in [("attacks", 150), ("joblib-attacks", 15)] {
+        let (directory, files) = made(name);
+        assert!(files.len() > min, "{}", files.len());
+        let together = scanned(&directory);
+        assert_eq!(together.verdict, Verdict::Findings);
+        for file in files {
+            let alone = scanned(&file);
+            assert!(!alone.clean, "{}", file.display());
+            let is_found = together.findings.iter().any(|danger| danger.file == file);
+            let is_unknown = together.unknown.iter().any(|unknown| unknown.file == file);
+            assert!(is_found || is_unknown, "{}", file.display());
+        }
     }
 }
 
 #[test]
 fn benign_files_are_clean_alone_and_in_a_directory() {
-    let (directory, files) = made("honest");
-    assert!(files.len() > 50, "{}", files.len());
-    for path in files.into_iter().chain([directory]) {
-        let scan = scanned(&path);
-        assert!(scan.clean, "{}: {scan:?}", path.display());
+    for (name, min) in [("honest", 50), ("joblib-honest", 10)] {
+        let (directory, files) = made(name);
+        assert!(files.len() > min, "{}", files.len());
+        for path in files.into_iter().chain([directory]) {
+            let scan = scanned(&path);
+            assert!(scan.clean, "{}: {scan:?}", path.display());
+        }
     }
 }
 

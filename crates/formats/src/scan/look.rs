@@ -6,7 +6,7 @@ use lodstone_model::Limits;
 use lodstone_store::{Blob, Error as StoreError, check_relative};
 
 use super::compressed::{self, Method};
-use super::{CodeEffect, Effort, MAX_INFLATED, Opaque, Outside, Part, Pickles, text};
+use super::{CodeEffect, Effort, MAX_INFLATED, Opaque, Outside, Part, Pickles, Place, text};
 use crate::encoding::pickle::{self, Finding, Import, Loads, Tree};
 use crate::encoding::{tar, zip};
 use crate::numpy::survey::{self, Elements};
@@ -47,8 +47,17 @@ pub(super) struct Entry<'a> {
     pub(super) blob: &'a Blob,
     /// The remaining levels of nested archives.
     pub(super) left: usize,
-    /// The members of the archive that hold numeric data, by name, with their sizes in bytes.
-    pub(super) numbers: Option<&'a BTreeMap<String, u64>>,
+    pub(super) known: Known<'a>,
+}
+
+/// What an archive says about its members.
+#[derive(Clone, Copy)]
+pub(super) enum Known<'a> {
+    Nothing,
+    /// The members that hold numeric data, by name, with their sizes in bytes.
+    Numbers(&'a BTreeMap<String, u64>),
+    /// They have pickles and numeric data in turn.
+    Records(&'static Outside),
 }
 
 impl Entry<'_> {
@@ -104,8 +113,10 @@ impl Look<'_> {
     }
 
     fn kind(&self, place: &Entry<'_>, head: &[u8]) -> Kind {
-        let size = place.numbers.and_then(|numbers| numbers.get(place.name));
-        let is_numbers = size == Some(&place.blob.len());
+        let is_numbers = match place.known {
+            Known::Numbers(numbers) => numbers.get(place.name) == Some(&place.blob.len()),
+            Known::Nothing | Known::Records(_) => false,
+        };
         match signature(head) {
             // The first bytes of numbers are those of compressed data by chance.
             Some(Kind::Compressed(method))
@@ -136,12 +147,23 @@ impl Look<'_> {
         is_whole: bool,
     ) -> Result<()> {
         let loads = self.loads(place);
+        let is_joblib = match loads.has_arrays {
+            true => Some(self.joblib(place)?),
+            false => None,
+        };
+        let is_other = matches!(kind, Kind::Other);
+        if is_joblib == Some(false) && !is_other {
+            self.unread(place, "it begins like a pickle of joblib".to_owned());
+        }
+        let is_records = is_other && is_joblib.is_none() && self.records(place)?;
         let is_understood = match kind {
             Kind::Zip => self.zip(place)?,
             Kind::Tar => self.tar(place)?,
             Kind::Compressed(method) => self.compressed(place, *method)?,
             Kind::Array => self.array(place, head, all)?,
             Kind::Numbers => true,
+            Kind::Other if is_records => true,
+            Kind::Other if is_joblib.is_some() => is_joblib == Some(true),
             Kind::Other if loads.complete && is_whole => {
                 if loads.needs_loader && loads.findings.is_empty() {
                     let why = "its pickle refers to unknown objects of the loader";
@@ -172,6 +194,58 @@ impl Look<'_> {
         Ok(())
     }
 
+    /// Adds the effects of loading a pickle by joblib; returns whether all bytes belong to it, and to the elements of its
+    /// arrays. Other readers take the elements for opcodes: what they import before they fail is a finding, as in every other
+    /// file that begins with a pickle. The elements are looked at as those of other models are.
+    fn joblib(&mut self, place: &Entry<'_>) -> Result<bool> {
+        let steps = &mut self.left.steps;
+        let (loads, spans) = pickle::loads_of_joblib(place.blob, self.limits, steps);
+        if let Some((offset, how)) = loads.torn {
+            let why = format!("{how} (byte {offset}), so other readers may find other opcodes");
+            self.unread(place, why);
+        }
+        if loads.needs_loader && loads.findings.is_empty() {
+            self.unread(place, "its pickle refers to objects of the loader".to_owned());
+        }
+        let mut elements = Vec::new();
+        for (index, span) in spans.iter().enumerate() {
+            elements.push((format!("array {index}"), place.blob.slice(span.start, span.len)?));
+        }
+        let is_understood = loads.complete || loads.cut;
+        self.add(place, loads.findings);
+        self.elements(place, &elements)?;
+        Ok(is_understood)
+    }
+
+    /// Inspects a member of an archive that has pickles and numeric data in turn; returns whether there is nothing else.
+    fn records(&mut self, place: &Entry<'_>) -> Result<bool> {
+        let Known::Records(outside) = place.known else { return Ok(false) };
+        let mut all = Loads::default();
+        let mut read = |start| {
+            all.end = start;
+            all.next(place.blob, self.limits, &mut self.left.steps)
+        };
+        let elements = (outside.elements)(place.name, place.blob, &mut read);
+        // The loader runs what is in front of an error.
+        self.add(place, all.findings);
+        let elements = elements.filter(|_| !all.has_arrays && all.torn.is_none());
+        self.elements(place, elements.as_deref().unwrap_or_default())?;
+        Ok(elements.is_some())
+    }
+
+    /// Inspects the elements of tensors in a file.
+    fn elements(&mut self, place: &Entry<'_>, elements: &[(String, Blob)]) -> Result<()> {
+        if place.left == 0 && !elements.is_empty() {
+            self.unread(place, "its tensors are nested more than two levels deep".to_owned());
+            return Ok(());
+        }
+        for (name, blob) in elements {
+            let numbers = BTreeMap::from([(name.clone(), blob.len())]);
+            self.at_member(place, name, blob, Known::Numbers(&numbers))?;
+        }
+        Ok(())
+    }
+
     /// Returns whether a text is the configuration of a Keras model, which names classes that Keras imports, and code.
     fn is_keras(&self, place: &Entry<'_>) -> Result<bool> {
         if place.blob.len() > self.limits.structure_bytes || place.blob.head(1)? != b"{"[..] {
@@ -189,7 +263,7 @@ impl Look<'_> {
                 self.unread(place, "its parts are nested more than two levels deep".to_owned());
                 break;
             }
-            self.at_member(place, name, blob, None)?;
+            self.at_member(place, name, blob, Known::Nothing)?;
         }
         if let Some((start, end)) = opaque.unread {
             self.unread(place, format!("bytes {start}..{end} belong to no part of its format"));
@@ -268,7 +342,12 @@ impl Look<'_> {
         // Its members are one level deeper.
         if place.left > 1 {
             let archive = place.blob.slice(start, place.blob.len() - start)?;
-            self.zip(&Entry { blob: &archive, left: place.left - 1, numbers: None, ..*place })?;
+            self.zip(&Entry {
+                blob: &archive,
+                left: place.left - 1,
+                known: Known::Nothing,
+                ..*place
+            })?;
         }
         Ok(())
     }
@@ -327,26 +406,26 @@ impl Look<'_> {
             self.unread(place, odd);
         }
         let before = self.found.findings.len();
-        let (mut numbers, mut named) = (BTreeMap::new(), Vec::new());
+        let members: BTreeSet<&str> = archive.members.iter().map(|member| &*member.name).collect();
+        let (mut numbers, mut named) = (BTreeMap::new(), BTreeSet::new());
         // Pickles of one program are in one folder.
         let mut folder = None;
         for member in &archive.members {
-            let Some((outside, inside)) = outside(&member.name) else { continue };
-            if folder.is_none_or(|folder| folder == inside) {
-                folder = Some(inside);
-                named.push(&member.name);
-                let found = self.named(place, outside, &member.name, &member.whole())?;
+            let Some((outside, inside)) = outside(&member.name, &members) else { continue };
+            if folder.as_ref().is_none_or(|folder| *folder == inside.folder) {
+                folder = Some(inside.folder.clone());
+                named.insert(&*member.name);
+                let blob = member.whole();
+                let found = self.named(place, outside, &member.name, &blob, &inside)?;
                 numbers.extend(found.unwrap_or_default());
             }
         }
-        let numbers = (!numbers.is_empty()).then_some(&numbers);
-        for inner in archive.members.iter().filter(|inner| !named.contains(&&inner.name)) {
-            self.at_member(place, &inner.name, &inner.whole(), numbers)?;
+        for inner in archive.members.iter().filter(|inner| !named.contains(&*inner.name)) {
+            self.at_member(place, &inner.name, &inner.whole(), Known::Numbers(&numbers))?;
             for outside in OUTSIDE.iter().filter(|it| (it.is_code)(&inner.name)) {
                 self.code(place, outside, &inner.name, &inner.whole());
             }
         }
-        let members = archive.members.iter().map(|member| &*member.name).collect();
         for outside in OUTSIDE {
             self.leave_out_own(&(outside.own_modules)(&members), before);
             for (member, name) in (outside.shadows)(&members) {
@@ -378,7 +457,12 @@ impl Look<'_> {
         }
         for (index, part) in parts.iter().rev().enumerate() {
             let member = self.member(place, &format!("archive {index}"));
-            self.zip(&Entry { blob: part, member: Some(&member), numbers: None, ..*place })?;
+            self.zip(&Entry {
+                blob: part,
+                member: Some(&member),
+                known: Known::Nothing,
+                ..*place
+            })?;
         }
         Ok(true)
     }
@@ -426,19 +510,20 @@ impl Look<'_> {
         outside: &Outside,
         name: &str,
         blob: &Blob,
+        inside: &Place,
     ) -> Result<Option<BTreeMap<String, u64>>> {
         let (there, damage) = self.inflated(blob, MAX_INFLATED)?;
         let is_whole = there.len() == blob.len() && damage.is_none();
         let first = |number, _: &Tree| number == 0;
         let loads = pickle::loads(&there, self.limits, &mut self.left.steps, first);
         let numbers = match loads.kept.as_slice() {
-            [pickle] if loads.complete && loads.needs_loader && is_whole => {
-                (outside.members)(name, pickle)
+            [pickle] if loads.complete && loads.needs_loader && is_whole && !loads.has_arrays => {
+                (outside.members)(inside, pickle)
             }
             _ => None,
         };
         if numbers.is_none() && !loads.cut {
-            self.at_member(archive, name, blob, None)?;
+            self.at_member(archive, name, blob, Known::Nothing)?;
             return Ok(None);
         }
         let member = self.member(archive, name);
@@ -458,8 +543,15 @@ impl Look<'_> {
         for name in inside.names {
             self.check_name(&self.member(place, &name), &name);
         }
-        for (name, data) in inside.members {
-            self.at_member(place, &name, &data, None)?;
+        let names: BTreeSet<&str> = inside.members.iter().map(|(name, _)| name.as_str()).collect();
+        let is_tape =
+            |it: &&&'static Outside| names.len() == inside.members.len() && (it.is_tape)(&names);
+        let known = match OUTSIDE.iter().find(is_tape) {
+            Some(outside) => Known::Records(outside),
+            None => Known::Nothing,
+        };
+        for (name, data) in &inside.members {
+            self.at_member(place, name, data, known)?;
         }
         Ok(true)
     }
@@ -482,7 +574,13 @@ impl Look<'_> {
         }
         let name = place.name.rsplit_once('.').map_or(place.name, |(stem, _)| stem);
         let blob = Blob::memory(inflated.bytes);
-        self.at(&Entry { name, blob: &blob, left: place.left - 1, numbers: None, ..*place })?;
+        self.at(&Entry {
+            name,
+            blob: &blob,
+            left: place.left - 1,
+            known: Known::Nothing,
+            ..*place
+        })?;
         Ok(true)
     }
 
@@ -501,7 +599,8 @@ impl Look<'_> {
             if end < all && all == blob.len() && place.left > 0 {
                 self.found.is_arrays |= place.member.is_none();
                 let next = blob.slice(end, all - end)?;
-                self.at(&Entry { blob: &next, left: place.left - 1, ..*place })?;
+                let (left, known) = (place.left - 1, Known::Nothing);
+                self.at(&Entry { blob: &next, left, known, ..*place })?;
             } else if end < all {
                 self.unread(place, format!("{} bytes follow the array", all - end));
             }
@@ -511,6 +610,9 @@ impl Look<'_> {
         let elements = blob.slice(start, rest)?;
         let place = Entry { blob: &elements, ..*place };
         let mut loads = self.loads(&place);
+        if loads.has_arrays {
+            self.unread(&place, "its pickle has arrays of joblib".to_owned());
+        }
         let is_whole = loads.complete && size == Some(Elements::Objects) && rest == left;
         if !is_whole && !loads.cut {
             let found = pickle::scan_within(&elements, self.limits, &mut self.left.steps)?;
@@ -548,7 +650,7 @@ impl Look<'_> {
         archive: &Entry<'_>,
         name: &str,
         blob: &Blob,
-        numbers: Option<&BTreeMap<String, u64>>,
+        known: Known<'_>,
     ) -> Result<()> {
         let member = self.member(archive, name);
         self.check_name(&member, name);
@@ -556,7 +658,7 @@ impl Look<'_> {
             self.found.native.push(Some(member));
             return Ok(());
         }
-        let place = Entry { name, member: Some(&member), blob, left: archive.left - 1, numbers };
+        let place = Entry { name, member: Some(&member), blob, left: archive.left - 1, known };
         match self.at(&place) {
             Err(Error::Store(StoreError::Cancelled)) => Err(StoreError::Cancelled.into()),
             // Invalid deflated data, or a checksum mismatch.
@@ -583,14 +685,10 @@ impl Look<'_> {
     }
 }
 
-/// Returns the row for an archive member that is a pickle with its data outside, and the folder of the member; `None`
-/// for other members.
-fn outside(member: &str) -> Option<(&'static Outside, &str)> {
-    OUTSIDE.iter().copied().find_map(|it| {
-        let mut folders = it.pickles.iter().filter_map(|(name, _)| member.strip_suffix(name));
-        let folder = folders.find(|rest| rest.is_empty() || rest.ends_with('/'))?;
-        Some((it, folder))
-    })
+/// Returns the row for an archive member that is a pickle with its data outside, and the place of the data; `None` for
+/// other members.
+fn outside(member: &str, members: &BTreeSet<&str>) -> Option<(&'static Outside, Place)> {
+    OUTSIDE.iter().copied().find_map(|it| Some((it, (it.place)(member, members)?)))
 }
 
 /// Returns the start of an HDF5 file, which is at 0 or at 512 times a power of two.

@@ -10,6 +10,7 @@
 //! | compressed data (gzip, zlib, bzip2, xz, lzma, zstd, lz4) that is understood | `compressed` |
 //! | a NumPy array: numeric, or of objects in such a pickle | `look` |
 //! | a pickle, and numeric data at the locations that it refers to | [`Outside`] |
+//! | a pickle of joblib, with the elements of its arrays inside of it | `look` |
 //! | a file of a format with parts for other software, if these are understood | [`Opaque`] |
 //! | the code of a program whose language has no effects except by operators that are known | [`Outside`] |
 //! | text, or an empty file | `text` |
@@ -26,7 +27,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use lodstone_model::Limits;
 use lodstone_store::{Blob, Location, Progress};
 
-use self::look::{Entry, Look};
+use self::look::{Entry, Known, Look};
 use crate::encoding::pickle::{self, Finding, Loads, Steps, Tree};
 use crate::{Error, Result};
 
@@ -81,14 +82,20 @@ pub struct CodeEffect {
 /// The way in which a framework stores numeric data outside of the pickle that refers to it.
 #[derive(Debug)]
 pub(crate) struct Outside {
-    /// The names of archive members that are such pickles, and what [`members`](Self::members) needs to know about each.
-    pub(crate) pickles: &'static [(&'static str, &'static str)],
+    /// Returns where the data of a pickle is, by the name of its archive member and those of all members; `None` if the
+    /// member is no such pickle.
+    pub(crate) place: fn(&str, &BTreeSet<&str>) -> Option<Place>,
     /// Returns the members that hold the data of a pickle, by name, with their sizes in bytes.
-    pub(crate) members: fn(&str, &Tree) -> Option<BTreeMap<String, u64>>,
+    pub(crate) members: fn(&Place, &Tree) -> Option<BTreeMap<String, u64>>,
     /// Returns whether [`is_file`](Self::is_file) needs pickle number N of a file, given that it needs those before it.
     pub(crate) keeps: fn(usize, &Tree) -> bool,
     /// Returns whether a file consists exactly of pickles and their data.
     pub(crate) is_file: fn(&Blob, &Loads) -> bool,
+    /// Returns whether a tape archive with these members has pickles and numeric data in turn in each of them.
+    pub(crate) is_tape: fn(&BTreeSet<&str>) -> bool,
+    /// Returns the numeric data in a member of such an archive, by name; `None` if the member has anything else, apart from
+    /// the pickles that it reads.
+    pub(crate) elements: fn(&str, &Blob, &mut Read<'_>) -> Option<Vec<(String, Blob)>>,
     /// Returns the modules that belong to the programs in an archive instead of Python, by the names of all members.
     pub(crate) own_modules: fn(&BTreeSet<&str>) -> BTreeSet<String>,
     /// Returns the members that the loader of a package imports in place of modules of Python, each with its module, by the
@@ -102,6 +109,18 @@ pub(crate) struct Outside {
     pub(crate) joined: &'static [&'static str],
     /// Returns whether a member of an archive is native code, or is compiled to it, by its name.
     pub(crate) is_native: fn(&str) -> bool,
+}
+
+/// Reads the pickle at an offset; `None` if it may raise.
+pub(crate) type Read<'a> = dyn FnMut(u64) -> Option<Tree> + 'a;
+
+/// Where an archive has the data of a pickle: in members with names `{before}KEY{after}`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Place {
+    /// The folder of the program that the pickle belongs to.
+    pub(crate) folder: String,
+    pub(crate) before: String,
+    pub(crate) after: &'static str,
 }
 
 /// The parts of a file that its format does not describe.
@@ -178,8 +197,9 @@ pub fn pickles(
     };
     let mut look = Look { found: Pickles::default(), limits: &limits, left };
     let name = path.path().to_string_lossy();
+    let known = Known::Nothing;
     let looked =
-        look.at(&Entry { name: &name, member: None, blob, left: MAX_ARCHIVE_DEPTH, numbers: None });
+        look.at(&Entry { name: &name, member: None, blob, left: MAX_ARCHIVE_DEPTH, known });
     effort.inflated = effort.inflated.min(look.left.inflated);
     effort.steps.left = effort.steps.left.min(look.left.steps.left);
     effort.steps.progress.advance(0).map_err(Error::from)?;

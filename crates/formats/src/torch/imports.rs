@@ -112,12 +112,12 @@ const ROWS: &[Row] = &[
     (
         &["torch.nn.parameter"],
         &["Buffer", "Parameter"],
-        Use::class(&[&[], &[TENSOR], &[TENSOR, Bool]], Is::Array).with(State::Values),
+        Use::class(VARIABLES, Is::Array).with(State::Values),
     ),
     (
         &["torch.autograd.variable"],
         &["Variable"],
-        Use::class(&[&[], &[TENSOR], &[TENSOR, Bool]], Is::Array).with(State::Values),
+        Use::class(VARIABLES, Is::Array).with(State::Values),
     ),
     (&["torch.jit._pickle"], TAGS, Use::function(&[&[List], &[Tuple]], Is::Other)),
     (&["torch.jit._pickle"], &["build_tensor_from_id"], Use::function(&[&[Int]], Is::Other)),
@@ -139,6 +139,9 @@ const ROWS: &[Row] = &[
     (DISTRIBUTED, &["TensorProperties"], Use::RECORD.with(State::Values)),
     (&["torch.distributed.checkpoint.filesystem"], &["_StorageInfo"], Use::RECORD),
 ];
+
+/// The arguments of variables. In tape archives, a tensor is a persistent id.
+const VARIABLES: &[&[Takes]] = &[&[], &[TENSOR], &[TENSOR, Bool], &[STORAGE], &[STORAGE, Bool]];
 
 /// The functions of TorchScript that return their argument.
 const TAGS: &[&str] = &["build_boollist", "build_doublelist", "build_intlist", "build_tensorlist"];
@@ -168,7 +171,8 @@ const NAMES: &[&str] = &[
     "BFloat16Storage", "BoolStorage", "ByteStorage", "CharStorage", "ComplexDoubleStorage",
     "ComplexFloatStorage", "DoubleStorage", "FloatStorage", "HalfStorage", "IntStorage", "LongStorage",
     "QInt8Storage", "QInt32Storage", "QUInt2x4Storage", "QUInt4x2Storage", "QUInt8Storage", "ShortStorage",
-    "Tensor", "qint32", "qint8", "quint2x4", "quint4x2", "quint8", "bits16", "bits1x8", "bits2x4",
+    "BFloat16Tensor", "BoolTensor", "ByteTensor", "CharTensor", "DoubleTensor", "FloatTensor", "HalfTensor",
+    "IntTensor", "LongTensor", "ShortTensor", "Tensor", "qint32", "qint8", "quint2x4", "quint4x2", "quint8", "bits16", "bits1x8", "bits2x4",
     "bits4x2", "bits8", "bfloat16", "bool",
     "complex128", "complex32", "complex64", "float16", "float32", "float4_e2m1fn_x2", "float64",
     "float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz", "float8_e8m0fnu", "int16", "int32",

@@ -19,6 +19,7 @@
 //! | `imports` | imports and calls of pickles of tensors |
 //! | `storages` | the tensors in a pickle, whose elements are outside of it |
 //! | `outside` | the location of these elements, in archives and after pickles; programs in archives |
+//! | `tape` | tape archives, of releases before 0.1.10 |
 //! | `effects` | the effects of code on files, for scans |
 
 pub(crate) mod archive;
@@ -41,6 +42,7 @@ pub(crate) mod saved;
 pub(crate) mod script;
 mod storages;
 mod strided;
+mod tape;
 pub(crate) mod view;
 mod write;
 

@@ -6,16 +6,19 @@ use lodstone_store::{Blob, Cursor};
 
 use super::effects::effects;
 use super::storages::{Storage, keys, storages};
+use super::tape;
 use crate::encoding::pickle::known::is_known_module;
 use crate::encoding::pickle::{Loads, Node, Tree};
-use crate::scan::Outside;
+use crate::scan::{Outside, Place};
 
 /// Archives since 1.6, and older files, which consist of pickles and their data.
 pub(crate) static OUTSIDE: Outside = Outside {
-    pickles: PICKLES,
+    place,
     members,
     keeps,
     is_file,
+    is_tape: tape::is_tape,
+    elements: tape::elements,
     own_modules,
     shadows,
     is_code: |member| member.contains(CODE) && member.ends_with(".py"),
@@ -43,6 +46,9 @@ const PICKLES: &[(&str, &str)] = &[
     ("traced_inputs.pkl", "traced_inputs/"),
 ];
 
+/// Extensions of pickles in packages.
+const PACKAGED: &[&str] = &[".pkl", ".pickle", ".pt", ".pth", ".bin"];
+
 /// Returns the modules of TorchScript: those with a file in an archive that is a program.
 fn own_modules(members: &BTreeSet<&str>) -> BTreeSet<String> {
     let module = |member: &&str| {
@@ -60,10 +66,10 @@ fn own_modules(members: &BTreeSet<&str>) -> BTreeSet<String> {
 fn shadows(members: &BTreeSet<&str>) -> Vec<(String, String)> {
     let source = |member: &&str| {
         let (folder, file) = member.split_once('/')?;
-        let is_package = members.contains(format!("{folder}/.data/extern_modules").as_str());
         let file = file.strip_suffix(".py")?;
         let module = file.strip_suffix("/__init__").unwrap_or(file).replace('/', ".");
-        (is_package && is_known_module(&module)).then(|| ((*member).to_owned(), module))
+        (is_package(folder, members) && is_known_module(&module))
+            .then(|| ((*member).to_owned(), module))
     };
     members.iter().filter_map(source).collect()
 }
@@ -97,13 +103,35 @@ pub(crate) fn is_numbered(head: &[u8], _len: u64) -> bool {
     start.windows(NUMBER.len()).any(|found| found == NUMBER)
 }
 
+/// Returns where the data of a pickle is. In a package, any member may be a pickle.
+fn place(member: &str, members: &BTreeSet<&str>) -> Option<Place> {
+    if let Some((folder, name)) = member.split_once('/')
+        && is_package(folder, members)
+    {
+        let is_pickle = !name.starts_with(".data/") && PACKAGED.iter().any(|it| name.ends_with(it));
+        let (folder, before) = (format!("{folder}/"), format!("{folder}/.data/"));
+        return is_pickle.then_some(Place { folder, before, after: ".storage" });
+    }
+    PICKLES.iter().find_map(|(own, data)| {
+        let folder = member.strip_suffix(own)?;
+        let is_folder = folder.is_empty() || folder.ends_with('/');
+        let place =
+            || Place { folder: folder.to_owned(), before: format!("{folder}{data}"), after: "" };
+        is_folder.then(place)
+    })
+}
+
+/// Returns whether a folder of an archive is a package of `torch.package`.
+fn is_package(folder: &str, members: &BTreeSet<&str>) -> bool {
+    members.contains(format!("{folder}/.data/extern_modules").as_str())
+}
+
 /// Returns the archive members that hold the numeric data of a pickle, by name, with their sizes.
-fn members(name: &str, pickle: &Tree) -> Option<BTreeMap<String, u64>> {
-    let mut folders =
-        PICKLES.iter().filter_map(|(own, data)| Some((name.strip_suffix(own)?, data)));
-    let (folder, data) = folders.next()?;
-    let sized =
-        |(key, storage): (String, Storage)| Some((format!("{folder}{data}{key}"), storage.size()?));
+fn members(place: &Place, pickle: &Tree) -> Option<BTreeMap<String, u64>> {
+    let Place { before, after, .. } = place;
+    let sized = |(key, storage): (String, Storage)| {
+        Some((format!("{before}{key}{after}"), storage.size()?))
+    };
     let storages = storages(pickle)?;
     // PyTorch numbers them.
     let is_number = |key: &String| key.bytes().all(|byte| byte.is_ascii_digit());

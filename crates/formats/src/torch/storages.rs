@@ -4,6 +4,7 @@
 //! | file | location of elements |
 //! |---|---|
 //! | a zip archive with `P/data.pkl` (since 1.6) | the member `P/data/KEY` |
+//! | a package of `torch.package`, with `P/.data/extern_modules` | the member `P/.data/KEY.storage` |
 //! | five pickles: a magic number, a version, system information, the value, the keys | after them, in the order of the keys: their number as an `i64`, and the elements |
 //!
 //! Source of truth: `torch/serialization.py` of PyTorch 2.8.
@@ -83,7 +84,12 @@ fn storage(tree: &Tree, id: Id, views: bool) -> Option<(String, Storage)> {
     let Node::Int(count) = tree.node(*count) else { return None };
     let element_size = element_size(&module, &class)?;
     let storage = Storage { count: u64::try_from(*count).ok()?, element_size };
-    Some((tree.short(*key)?, storage))
+    // A number in packages.
+    let key = match tree.node(*key) {
+        Node::Int(number) => u64::try_from(*number).ok()?.to_string(),
+        _ => tree.short(*key)?,
+    };
+    Some((key, storage))
 }
 
 fn is_none(tree: &Tree, id: Id) -> bool {

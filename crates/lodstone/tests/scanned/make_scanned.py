@@ -232,6 +232,14 @@ CONTAINERS = {
     "behind-zstd.zst": lambda p: zstd(b"text") + p,
     "behind-lzma": lambda p: alone(b"text") + p,
     "damaged-lzma-storage.pt": lambda p: stored("0", alone(p)[:-3]),
+    "value-in-old-torch.pth": lambda p: old_torch(bytes(8), p),
+    "views-in-old-torch.pth": lambda p: old_torch(bytes(8), views=p),
+    "behind-old-torch.pth": lambda p: old_torch(bytes(8), behind=p),
+    "storage-in-old-torch.pth": lambda p: old_torch(p.ljust(64, b"\0")),
+    "compressed-in-old-torch.pth": lambda p: old_torch(zlib.compress(p.ljust(64, b"\0"), 0)[:76].ljust(76, b"\0")),
+    "storage-in-a-package.pt": lambda p: package(p),
+    "value-in-a-package.pt": lambda p: package(b"1234", p),
+    "compressed-in-a-package.pt": lambda p: package(lzma.compress(p)),
     "behind.safetensors": lambda p: safetensors() + p,
     "image.h5": lambda p: b"\x89HDF\r\n\x1a\n" + p,
 }
@@ -338,6 +346,37 @@ def stored(key, data):
     """Returns an archive of PyTorch whose only storage is other data."""
     pickled = persistent([("storage", float, key, "cpu", len(data))], b"ByteStorage")
     return torch(pickled, ("archive/data/" + key, data))
+
+
+def old_torch(elements, value=None, views=b"\x80\x02].", behind=b""):
+    """Returns a tape archive of PyTorch 0.1.9 with one tensor, whose storage has these elements."""
+    if value is None:
+        value = b"\x80\x02ccollections\nOrderedDict\n)R(X\x01\0\0\0wX\x01\0\0\x002Qu."
+    count = len(elements) // 4
+    storage = b"\x80\x02(K\x01X\x03\0\0\0cpuctorch\nFloatStorage\nt."
+    tensor = b"\x80\x02(K\x02K\x01ctorch\nFloatTensor\nt." + struct.pack("<iiqqq", 1, 0, count, 1, 0)
+    one = pickle.dumps(1, 2)
+    members = [
+        ("sys_info", pickle.dumps({"protocol_version": 1000, "little_endian": True}, 2)),
+        ("pickle", value),
+        ("tensors", one + tensor),
+        ("storages", one + storage + struct.pack("<q", count) + elements + views + behind),
+    ]
+    return tape(members)
+
+
+def package(storage, value=None):
+    """Returns an archive of `torch.package` with one storage."""
+    if value is None:
+        value = b"\x80\x03(X\x07\0\0\0storagectorch\nByteStorage\nK\0X\x03\0\0\0cpuK%ctQ." % len(storage)
+    members = [
+        ("p/.data/0.storage", storage),
+        ("p/model/model.pkl", value),
+        ("p/.data/extern_modules", b"torch\n"),
+        ("p/.data/version", b"6\n"),
+        ("p/byteorder", b"little"),
+    ]
+    return archive(members)
 
 
 def device(block):
@@ -566,6 +605,12 @@ def honest():
     large = [b"bytes" * 13200, "text" * 17000, list(range(9000)), bytearray(70000), None]
     files["large.pkl"] = pickle.dumps(large, 5)
     storage = ("storage", float, "0", "cpu", 2)
+    files["torch-0.1.9.pth"] = old_torch(struct.pack("<4f", 1, 2, 3, 4))
+    files["parameter-0.1.9.pth"] = old_torch(
+        struct.pack("<4f", 1, 2, 3, 4),
+        b"\x80\x02ctorch.nn.parameter\nParameter\nX\x01\0\0\x002Q\x85R\x88\x89}\x87b.",
+    )
+    files["package.pt"] = package(bytes(range(128, 192)))
     files["torch.pt"] = torch(persistent([storage]), ("archive/data/0", struct.pack("<2f", 1, 2)))
     files["torch-old.pt"] = b"".join(
         [

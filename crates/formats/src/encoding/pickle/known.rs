@@ -9,7 +9,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::{HashMap, HashSet};
 use std::sync::LazyLock;
 
-use super::rows::{ROWS, SCALARS};
+use super::rows::{ROWS, SCALARS, WRAPPER};
 use super::tree::{How, Id, Node, Object, Tree};
 use crate::registry::{IMPORTS, MODULES};
 
@@ -28,6 +28,8 @@ pub(crate) enum Is {
     Object,
     /// The class of NumPy's arrays.
     Ndarray,
+    /// The class of NumPy's arrays in mapped files.
+    Memmap,
     /// A class of NumPy's scalars, which also names an element type.
     Scalar,
     /// The class of NumPy's masked arrays.
@@ -105,6 +107,8 @@ pub(crate) enum State {
     Masked,
     /// Any tuple of values that have ordinary names.
     Values,
+    /// The attributes of an array that joblib writes beside its elements.
+    Wrapped,
 }
 
 /// What a pickle may do with an import by calls.
@@ -286,8 +290,11 @@ impl Reader<'_> {
             State::Array => self.is_array(*state),
             State::Masked => self.is_masked(*state),
             State::Values => self.are_values(*state),
+            State::Wrapped => self.is_wrapped(*state),
         };
-        allows_rest && is_taken && object.state.iter().all(is_given)
+        // joblib reads the elements of an array when it is given its state.
+        let is_built = call.state != State::Wrapped || object.state.len() == 1;
+        allows_rest && is_taken && is_built && object.state.iter().all(is_given)
     }
 
     /// Returns whether a keyword argument is none.
@@ -479,6 +486,35 @@ impl Reader<'_> {
             && !self.is_function(*fill)
     }
 
+    /// Returns whether a state is that of an array of joblib. Its reader decides whether an element type that has objects
+    /// is the simple one, of which a pickle follows.
+    fn is_wrapped(&self, state: Id) -> bool {
+        let Node::Dict(pairs) = self.tree.node(state) else { return false };
+        let fits = |takes, id: &Id| self.fits(takes, *id, None);
+        let is_fine = |(name, value): &(Id, Id)| match self.tree.short(*name).as_deref() {
+            Some("subclass") => matches!(self.is(*value), Is::Ndarray | Is::Memmap),
+            Some("shape") => fits(Takes::Ints, value),
+            Some("order") => fits(Takes::OneOf(&["C", "F"]), value),
+            Some("dtype") => fits(Takes::Is(Is::Plain), value) || self.is_simple_object(*value),
+            Some("allow_mmap") => fits(Takes::Bool, value),
+            Some("numpy_array_alignment_bytes") => {
+                fits(Takes::Int, value) || fits(Takes::None, value)
+            }
+            _ => false,
+        };
+        pairs.iter().all(is_fine)
+    }
+
+    /// Returns whether a value is the element type of Python objects.
+    fn is_simple_object(&self, id: Id) -> bool {
+        let Node::Object(object) = self.tree.node(id) else { return false };
+        let name = match self.tree.node(object.arguments) {
+            Node::Tuple(arguments) => arguments.first().and_then(|name| self.tree.short(*name)),
+            _ => None,
+        };
+        self.is(id) == Is::Objects && name.is_some_and(|name| name.starts_with('O'))
+    }
+
     /// Returns whether a state is a value without reserved names.
     fn are_values(&self, state: Id) -> bool {
         let is_fine = |id: &Id| match self.tree.node(*id) {
@@ -546,6 +582,13 @@ fn is_int(node: &Node) -> bool {
 /// Returns whether honest pickles import names of a module, or of a part of it.
 pub(crate) fn is_known_module(module: &str) -> bool {
     KNOWN.has_module(module) || MODULES.iter().any(|has| has(module))
+}
+
+/// Returns whether an import is the class that joblib writes in place of arrays.
+pub(super) fn is_wrapper(tree: &Tree, id: Id) -> bool {
+    let Node::Global(module, name) = tree.node(id) else { return false };
+    let is = |id: Id, word: &str| tree.short(id).is_some_and(|text| text == word);
+    is(*module, WRAPPER.0) && is(*name, WRAPPER.1)
 }
 
 /// Returns whether an import is one of honest pickles.

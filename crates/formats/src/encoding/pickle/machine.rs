@@ -12,6 +12,10 @@ use super::text::Encoding;
 use super::tree::{How, Id, Node, Object, Tree};
 use crate::{Error, Result};
 
+mod wrapped;
+
+pub(crate) use wrapped::Wrapped;
+
 /// The size of data that picklers put outside of frames.
 const LARGE: u64 = 64 << 10;
 
@@ -77,12 +81,23 @@ pub(crate) fn read_as_cpython(
     read_as(Mode::Cpython, blob, start, limits, steps)
 }
 
+/// Reads a pickle as joblib does: where an array is built, its elements follow in the file. Returns these, too.
+pub(crate) fn read_as_joblib(
+    blob: &Blob,
+    limits: &Limits,
+    steps: &mut Steps,
+) -> (Found, Vec<Wrapped>) {
+    let mut machine = Machine::new(blob, 0, limits, Mode::Cpython, steps);
+    machine.wrapped = Some(Vec::new());
+    let root = machine.run().ok();
+    let wrapped = machine.wrapped.take().unwrap_or_default();
+    (machine.into_found(root), wrapped)
+}
+
 fn read_as(mode: Mode, blob: &Blob, start: u64, limits: &Limits, steps: &mut Steps) -> Found {
     let mut machine = Machine::new(blob, start, limits, mode, steps);
     let root = machine.run().ok();
-    let (whole, sound, cut) = (root.is_some(), !machine.excused, machine.full);
-    let torn = machine.torn;
-    Found { tree: machine.into_tree(root.unwrap_or(Id(0))), whole, sound, cut, torn }
+    machine.into_found(root)
 }
 
 /// The remaining number of opcodes, and a way to cancel.
@@ -145,6 +160,8 @@ struct Machine<'a> {
     /// The bytes of opcodes outside of frames since the last one.
     loose: u64,
     torn: Option<(u64, &'static str)>,
+    /// The elements of arrays of joblib, which follow the state of each; `None` if the pickle is read without joblib.
+    wrapped: Option<Vec<Wrapped>>,
     /// The name of the current opcode, and its offset.
     opcode: &'static str,
     at: u64,
@@ -218,6 +235,7 @@ impl<'a> Machine<'a> {
             framed,
             loose,
             torn,
+            wrapped: None,
             opcode,
             at,
         }
@@ -236,6 +254,12 @@ impl<'a> Machine<'a> {
     /// Returns whether to ignore something that makes both unpicklers of CPython raise.
     fn excuse_if_lenient(&mut self) -> bool {
         self.mode == Mode::Lenient && self.excuse()
+    }
+
+    fn into_found(self, root: Option<Id>) -> Found {
+        let (whole, sound, cut) = (root.is_some(), !self.excused, self.full);
+        let torn = self.torn;
+        Found { tree: self.into_tree(root.unwrap_or(Id(0))), whole, sound, cut, torn }
     }
 
     fn into_tree(self, root: Id) -> Tree {
@@ -665,7 +689,10 @@ impl<'a> Machine<'a> {
     fn build(&mut self, state: Id) -> Result<()> {
         let lenient = !self.is_strict();
         match self.target()? {
-            Some(Node::Object(object)) => object.state.push(state),
+            Some(Node::Object(object)) => {
+                object.state.push(state);
+                self.read_wrapped()
+            }
             // The state becomes the attributes of the imported object, for all its users.
             Some(Node::Global(..)) if lenient => {
                 self.excused = true;
@@ -675,7 +702,6 @@ impl<'a> Machine<'a> {
             }
             _ => return self.wrong_target("an object to give a state", vec![state]),
         }
-        Ok(())
     }
 
     fn wrong_target(&mut self, expected: &str, values: Vec<Id>) -> Result<()> {
@@ -716,6 +742,7 @@ impl<'a> Machine<'a> {
     fn may_be_text(&self, id: Id) -> Option<bool> {
         match self.node(id)? {
             Node::Text(..) => Some(true),
+            Node::Object(object) if self.is_wrapper(object) => Some(false),
             Node::Object(_) | Node::Persistent(_) | Node::Extension(_) | Node::Unknown => None,
             _ => Some(false),
         }

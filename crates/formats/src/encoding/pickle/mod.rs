@@ -10,6 +10,7 @@
 //! |---|---|
 //! | bytes to opcodes with their arguments, bounds-checked | `opcode` |
 //! | opcodes to a tree of values, each shared value once; frames; the memo | `machine`, `tree` |
+//! | arrays of joblib, whose elements are between opcodes | `machine/wrapped` |
 //! | strings, and bytes that are encoded as strings | `text` |
 //! | allowed references and their forms | `shapes` |
 //! | arrays, element types and scalars of NumPy | `array` |
@@ -59,7 +60,7 @@ pub(crate) use map::map;
 pub(crate) use modules::may_exist;
 pub(crate) use opcode::Span;
 pub use scan::{Finding, scan, scan_calls};
-pub(crate) use scan::{Import, Loads, STEPS, loads, scan_within, steps_of};
+pub(crate) use scan::{Import, Loads, STEPS, loads, loads_of_joblib, scan_within, steps_of};
 pub(crate) use shapes::{BUILTINS, Builds, Data, MULTIARRAY, Rule, Shapes, Value, rule};
 pub(crate) use survey::{survey, survey_by};
 pub(crate) use text::Encoding;

@@ -10,6 +10,9 @@ const NUMERIC: &[&str] = &["numpy.core.numeric", "numpy._core.numeric"];
 const MASKED: &[&str] = &["numpy.ma.core", "numpy.ma"];
 const RANDOM: &[&str] = &["numpy.random._pickle"];
 
+/// The class that joblib writes in place of an array, module and name.
+pub(super) const WRAPPER: (&str, &str) = ("joblib.numpy_pickle", "NumpyArrayWrapper");
+
 pub(super) const ROWS: &[Row] = &[
     (
         &["numpy"],
@@ -26,6 +29,10 @@ pub(super) const ROWS: &[Row] = &[
         .with(State::Dtype),
     ),
     (&["numpy"], &["ndarray"], Use::value(Is::Ndarray)),
+    (&["numpy"], &["memmap"], Use::value(Is::Memmap)),
+    // A function, so that it is a finding to pass it on: its instances are what it creates here, and the reader of joblib
+    // sees all of them.
+    (&[WRAPPER.0], &[WRAPPER.1], Use::function(&[&[]], Is::Array).with(State::Wrapped)),
     (
         &["numpy"],
         SCALARS,

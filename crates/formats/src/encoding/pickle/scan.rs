@@ -3,9 +3,10 @@
 use lodstone_model::Limits;
 use lodstone_store::Blob;
 
-use super::known::{Suspects, is_known};
-use super::machine::{Found, Steps, read_as_cpython, read_leniently};
+use super::known::{Suspects, is_known, is_wrapper};
+use super::machine::{Found, Steps, Wrapped, read_as_cpython, read_as_joblib, read_leniently};
 use super::modules::may_exist;
+use super::opcode::Span;
 use super::tree::{How, Id, Node, Object, Tree};
 use crate::Result;
 
@@ -163,6 +164,8 @@ pub(crate) struct Loads {
     pub(crate) imports: bool,
     /// Whether there are persistent identifiers or extension codes, which only the loader resolves.
     pub(crate) needs_loader: bool,
+    /// Whether there are arrays of joblib, whose elements are between opcodes.
+    pub(crate) has_arrays: bool,
     /// Whether the inspection was incomplete.
     pub(crate) cut: bool,
     /// The first place where readers disagree about frames.
@@ -201,22 +204,7 @@ pub(crate) fn loads(
     let mut loads = Loads::default();
     let mut count = 0_usize;
     while loads.end < blob.len() {
-        let Found { tree, whole, sound, cut, torn } =
-            read_as_cpython(blob, loads.end, limits, steps);
-        loads.torn = loads.torn.or(torn);
-        list(&tree, Names::Any, Filter::Suspects, &mut loads.findings);
-        loads.notice(&tree, whole && sound);
-        loads.cut |= cut || loads.findings.len() >= MAX_FINDINGS;
-        if loads.cut {
-            loads.findings.push(limit(tree.end.min(blob.len().saturating_sub(1))));
-        }
-        if loads.cut || !whole {
-            return loads;
-        }
-        loads.end = tree.end;
-        if !sound {
-            return loads;
-        }
+        let Some(tree) = loads.next(blob, limits, steps) else { return loads };
         if loads.kept.len() == count && keep(count, &tree) {
             loads.kept.push(tree);
         }
@@ -226,13 +214,65 @@ pub(crate) fn loads(
     loads
 }
 
+/// Reads a file as joblib does: one pickle, with the elements of arrays and pickles of them inside of it. Returns their
+/// ranges, too.
+pub(crate) fn loads_of_joblib(
+    blob: &Blob,
+    limits: &Limits,
+    steps: &mut Steps,
+) -> (Loads, Vec<Span>) {
+    let (mut loads, mut elements) = (Loads::default(), Vec::new());
+    let (found, wrapped) = read_as_joblib(blob, limits, steps);
+    loads.end = found.tree.end;
+    let (mut is_sound, is_whole) = (found.whole && found.sound, found.whole);
+    loads.add(&found, blob, is_sound);
+    for part in wrapped {
+        match part {
+            Wrapped::Elements(span) => elements.push(span),
+            Wrapped::Pickle(found) => {
+                let before = loads.has_arrays;
+                loads.has_arrays = false;
+                loads.add(&found, blob, found.whole && found.sound);
+                // The unpickler of an array of objects reads no elements.
+                is_sound &= found.whole && found.sound && !loads.has_arrays;
+                loads.has_arrays = before;
+            }
+        }
+    }
+    loads.complete = is_whole && is_sound && loads.end == blob.len();
+    (loads, elements)
+}
+
 impl Loads {
+    /// Reads the pickle at the end of those before; returns `None` if nothing after it is loaded.
+    pub(crate) fn next(&mut self, blob: &Blob, limits: &Limits, steps: &mut Steps) -> Option<Tree> {
+        let found = read_as_cpython(blob, self.end, limits, steps);
+        self.add(&found, blob, found.whole && found.sound);
+        if self.cut || !found.whole {
+            return None;
+        }
+        self.end = found.tree.end;
+        found.sound.then_some(found.tree)
+    }
+
+    /// Adds what a pickle imports and calls.
+    fn add(&mut self, found: &Found, blob: &Blob, is_whole: bool) {
+        self.torn = self.torn.or(found.torn);
+        list(&found.tree, Names::Any, Filter::Suspects, &mut self.findings);
+        self.notice(&found.tree, is_whole);
+        self.cut |= found.cut || self.findings.len() >= MAX_FINDINGS;
+        if self.cut {
+            self.findings.push(limit(found.tree.end.min(blob.len().saturating_sub(1))));
+        }
+    }
+
     /// Records what a pickle needs to be loaded.
     fn notice(&mut self, tree: &Tree, is_whole: bool) {
         for (id, node) in tree.nodes() {
             match node {
                 Node::Global(..) => {
                     self.imports = true;
+                    self.has_arrays |= is_wrapper(tree, id);
                     if self.broken.is_none() && !is_whole && !is_known(tree, id) {
                         self.broken = Some(Import::of(tree, id));
                     }
