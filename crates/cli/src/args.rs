@@ -519,6 +519,7 @@ Examples:
   lodstone scan downloaded/                      every file in the directory tree
   lodstone scan downloaded/ --ignore '*.png'     accept unknown files with these names
   lodstone scan model.pdmodel --ignore source    accept paths of the training script
+  lodstone scan model.joblib --allow-import sklearn.pipeline.Pipeline
   lodstone scan downloaded/ --only callable --sarif > scan.sarif
   lodstone scan checkpoint.pt --json")]
 pub(crate) struct Scan {
@@ -532,6 +533,10 @@ pub(crate) struct Scan {
     /// (`*`, `?`, `[..]`, `{a,b}`); findings in accepted files still count; may be repeated
     #[arg(long, value_name = "KIND|GLOB")]
     pub(crate) ignore: Vec<String>,
+    /// Accept pickles that import this callable and call it with any arguments, such as
+    /// `sklearn.pipeline.Pipeline`; what it returns may not be called; may be repeated
+    #[arg(long, value_name = "MODULE.NAME")]
+    pub(crate) allow_import: Vec<String>,
     /// Print JSON (schema 2), one document for each path
     #[arg(long)]
     pub(crate) json: bool,

@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 use std::path::Path;
 
-use lodstone::{Danger, DangerKind, Progress, Scan, ScanOptions, Unknown, Verdict};
+use lodstone::{Accepted, Danger, DangerKind, Progress, Scan, ScanOptions, Unknown, Verdict};
 
 use crate::args::Scan as Arguments;
 use crate::console::{self, count, plain};
@@ -25,6 +25,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Answer, Failure> {
         .with_open(arguments.files.options(None)?)
         .with_ignore(globs.cloned().collect())
         .with_ignore_kinds(DangerKind::ALL.iter().copied().filter(is_ignored).collect())
+        .with_allow_imports(arguments.allow_import.clone())
         .with_progress(progress.clone());
     let mut scans = Vec::new();
     let answer = each(&arguments.paths, |path| {
@@ -70,6 +71,9 @@ fn describe(found: &Scan, path: &str, out: &mut impl Write) -> io::Result<()> {
             parts.push(format!("{number} {what}"));
         }
     }
+    if !found.accepted.is_empty() {
+        parts.push(format!("{} accepted", count(found.accepted.len(), "import")));
+    }
     let files = count(found.files, "file");
     writeln!(out, "{}: {} in {files}", plain(path), parts.join(", "))?;
     let mut file = None;
@@ -82,19 +86,27 @@ fn describe(found: &Scan, path: &str, out: &mut impl Write) -> io::Result<()> {
         writeln!(out, "  {:<9} {}: {}", kind.name(), plain(place), plain(message))?;
     }
     more(found.finding_count - found.findings.len(), out)?;
+    for Accepted { file, member, name } in &found.accepted {
+        writeln!(out, "accepted {}: `{}`", place_of(file, member.as_deref()), plain(name))?;
+    }
     list("unknown", &found.unknown, found.unknown_count, out)?;
     list("ignored", &found.ignored, found.ignored_count, out)
 }
 
 fn list(word: &str, files: &[Unknown], all: usize, out: &mut impl Write) -> io::Result<()> {
     for Unknown { file, member, reason } in files {
-        let mut place = plain(&file.display().to_string());
-        if let Some(member) = member {
-            place += &format!(", member `{}`", plain(member));
-        }
+        let place = place_of(file, member.as_deref());
         writeln!(out, "{word} {place}: {}", plain(reason))?;
     }
     more(all - files.len(), out)
+}
+
+fn place_of(file: &Path, member: Option<&str>) -> String {
+    let place = plain(&file.display().to_string());
+    match member {
+        Some(member) => format!("{place}, member `{}`", plain(member)),
+        None => place.into(),
+    }
 }
 
 fn more(number: usize, out: &mut impl Write) -> io::Result<()> {

@@ -155,3 +155,22 @@ fn findings_of_all_paths_are_in_one_sarif_log() {
     assert_eq!(place["region"]["byteOffset"], 0);
     assert_eq!(results[1]["ruleId"], "unknown");
 }
+
+#[test]
+fn accepted_callables_are_printed() {
+    let dir = dir();
+    let model = dir.path().join("model.pkl");
+    std::fs::write(&model, b"cpackage.part\nClass\n(I1\ntR.").expect("a file");
+    let path = model.to_str().expect("a path");
+    assert_eq!(run(["scan", path]).code, Some(1));
+    let outcome = good(["scan", path, "--allow-import", "package.part.Class"]);
+    assert!(outcome.out.contains("no findings, 1 import accepted in 1 file"), "{outcome:?}");
+    let line = format!("accepted {path}: `package.part.Class`");
+    assert!(outcome.out.contains(&line), "{outcome:?}");
+    let json = good(["scan", path, "--json", "--allow-import", "package.part.Class"]);
+    assert!(json.out.contains("\"name\": \"package.part.Class\""), "{json:?}");
+    for name in ["Class", "package.*"] {
+        let outcome = run(["scan", path, "--allow-import", name]);
+        assert_eq!(outcome.code, Some(2), "{outcome:?}");
+    }
+}

@@ -43,6 +43,12 @@ pub enum Error {
     /// The output path does not determine a format.
     #[error("cannot determine the format of `{0}` from its name")]
     UnclearTarget(String),
+    /// The name of a callable to accept has another form than `MODULE.NAME`.
+    #[error("`{name}` is not the name of a callable: expected `MODULE.NAME`, without wildcards")]
+    NotACallable {
+        /// The name.
+        name: String,
+    },
     /// An invalid pattern for names of tensors.
     #[error("invalid pattern `{pattern}`: {why}")]
     Pattern {

@@ -200,7 +200,7 @@ pub use run::{
     RunOptions, Session, Value, compare, dirs_beside, run, tensors,
 };
 pub use save::Save;
-pub use scan::{Danger, DangerKind, Scan, ScanOptions, Unknown, Verdict, scan};
+pub use scan::{Accepted, Danger, DangerKind, Scan, ScanOptions, Unknown, Verdict, scan};
 pub use seal::{Sealing, seal};
 pub use serial::{open_serial, verify_serial};
 pub use shapes::{fix_inputs, fix_shapes, fix_types};

@@ -382,6 +382,72 @@ fn harmless_callables_are_findings_with_other_arguments() {
 }
 
 #[test]
+fn an_accepted_callable_is_accepted_by_its_exact_name_and_nothing_beyond() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let names = ["package.part.Class".to_owned(), "never.met".to_owned()];
+    let options = ScanOptions::default().with_allow_imports(names.to_vec());
+    let verdict = |pickle: &[u8]| {
+        let path = written(dir.path(), "model.pkl", pickle);
+        assert!(!scanned(&path).clean);
+        lodstone::scan(path.as_path(), &options).expect("a scan")
+    };
+    let class = b"cpackage.part\nClass\n";
+    let accepted: [&[u8]; 6] = [
+        b".",
+        b"(I1\nS'a'\ntR.",
+        b"(I1\ntR(dS'x'\nI1\nsb.",
+        b"(tR(I1\ne(I1\nI2\nu.",
+        b")}S'a'\nI1\ns\x92.",
+        b"0ccopy_reg\n_reconstructor\n(cpackage.part\nClass\nc__builtin__\nobject\nNtR(dS'x'\nI1\nsb.",
+    ];
+    for rest in accepted {
+        let scan = verdict(&[class, rest].concat());
+        let name = rest.escape_ascii();
+        assert!(scan.clean && scan.accepted.len() == 1, "{name}: {scan:?}");
+        assert_eq!(scan.accepted[0].name, "package.part.Class");
+    }
+    let refused: [&[u8]; 12] = [
+        // The result is called, asked for a name, or used as one.
+        b"cpackage.part\nClass\n(tR(tR.",
+        b"c__builtin__\ngetattr\n(cpackage.part\nClass\n(tRS'x'\ntR.",
+        b"c__builtin__\ngetattr\n(cpackage.part\nClass\nS'x'\ntR.",
+        b"\x80\x04cpackage.part\nClass\n(tR\x8c\x01x\x93.",
+        // Something else is given to it.
+        b"cpackage.part\nClass\n(cposix\nmkdir\ntR.",
+        b"cpackage.part\nClass\n(c__builtin__\neval\ntR.",
+        b"cpackage.part\nClass\n((lc__builtin__\neval\natR.",
+        // Attributes that unpicklers, or Python, call; attributes of the class.
+        b"cpackage.part\nClass\n(tR(dS'__setstate__'\nctorch.nn.modules.linear\nLinear\nsb.",
+        b"cpackage.part\nClass\n(tR(dS'append'\nctorch.nn.modules.linear\nLinear\nsb.",
+        b"cpackage.part\nClass\n(dS'x'\nI1\nsb.",
+        // Other names.
+        b"\x80\x04\x8c\x07package\x8c\x0apart.Class\x93.",
+        b"\x80\x04\x8c\x0cpackage.part\x8c\x07Class.x\x93.",
+    ];
+    for pickle in refused {
+        let scan = verdict(pickle);
+        assert!(!scan.clean, "{}", pickle.escape_ascii());
+    }
+    for name in ["", "os", "os.*", ".system", "os..path", "os system.x"] {
+        let options = ScanOptions::default().with_allow_imports(vec![name.to_owned()]);
+        let error = lodstone::scan(dir.path(), &options).expect_err(name);
+        assert!(matches!(error, lodstone::Error::NotACallable { .. }), "{error}");
+    }
+}
+
+#[test]
+fn objects_of_common_libraries_are_named() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let path = written(dir.path(), "model.pkl", b"csklearn.pipeline\nPipeline\n(tR(dS'a'\nI1\nsb.");
+    let [(DangerKind::Callable, _, message)] = &found(&path)[..] else { panic!("one finding") };
+    let expected = "calls `sklearn.pipeline.Pipeline` with (), of scikit-learn: its code runs when the file is loaded (ONNX and \
+                    skops have no code)";
+    assert_eq!(message, expected);
+    let path = written(dir.path(), "other.pkl", b"csklearnx\nPipeline\n(tR.");
+    assert_eq!(found(&path)[0].2, "calls `sklearnx.Pipeline` with ()");
+}
+
+#[test]
 fn hidden_and_unreadable_files_are_scanned() {
     use std::os::unix::ffi::OsStrExt;
     let dir = tempfile::tempdir().expect("a directory");

@@ -225,6 +225,7 @@ pub(crate) fn scan<'py>(
     py: Python<'py>,
     path: PathBuf,
     ignore: Vec<String>,
+    allow_import: Vec<String>,
     progress: Option<Py<PyAny>>,
 ) -> Found<'py> {
     let found = run(py, progress.as_ref(), |progress| {
@@ -234,6 +235,7 @@ pub(crate) fn scan<'py>(
             &ScanOptions::default()
                 .with_open(open)
                 .with_ignore(ignore)
+                .with_allow_imports(allow_import)
                 .with_progress(progress.clone()),
         )
     })?;

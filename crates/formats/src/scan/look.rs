@@ -671,6 +671,8 @@ impl Look<'_> {
     }
 
     fn add(&mut self, place: &Entry<'_>, mut findings: Vec<Finding>) {
+        let accepted = self.left.steps.take_accepted().into_iter();
+        self.found.accepted.extend(accepted.map(|name| (place.member.map(str::to_owned), name)));
         let left = MAX_FINDINGS.saturating_sub(self.found.findings.len());
         if findings.len() > left {
             findings.truncate(left);

@@ -23,12 +23,13 @@ mod look;
 mod text;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use lodstone_model::Limits;
 use lodstone_store::{Blob, Location, Progress};
 
 use self::look::{Entry, Known, Look};
-use crate::encoding::pickle::{self, Finding, Loads, Steps, Tree};
+use crate::encoding::pickle::{self, Allowed, Finding, Loads, Steps, Tree};
 use crate::{Error, Result};
 
 /// The effects of the pickles in a file, and the parts of the file that are unknown.
@@ -37,6 +38,8 @@ pub struct Pickles {
     /// Imports and calls that tensors do not need, each with its archive
     /// member.
     pub findings: Vec<(Option<String>, Finding)>,
+    /// Imports that the user accepts, each with its archive member.
+    pub accepted: BTreeSet<(Option<String>, String)>,
     /// Whether the file is an archive whose members were inspected.
     pub is_archive: bool,
     /// Whether the file is arrays one after the other, of which readers take the first one.
@@ -170,8 +173,19 @@ impl Default for Effort {
 impl Effort {
     /// Creates the budget of one scan, which `progress` can cancel.
     pub fn new(progress: &Progress) -> Self {
-        let steps = Steps { left: pickle::STEPS, progress: progress.clone() };
+        let progress = progress.clone();
+        let steps = Steps { left: pickle::STEPS, progress, ..Steps::default() };
         Self { inflated: INFLATED, steps }
+    }
+
+    /// Accepts imports of pickles by names `MODULE.NAME`, as values and in calls. Their results may be given items and a
+    /// state, without reserved names; they are not called.
+    ///
+    /// # Errors
+    /// Returns the first name that is not of this form.
+    pub fn allowing(mut self, names: &[String]) -> std::result::Result<Self, String> {
+        self.steps.allowed = Arc::new(Allowed::parse(names).map_err(Clone::clone)?);
+        Ok(self)
     }
 }
 
@@ -193,7 +207,7 @@ pub fn pickles(
     let steps = effort.steps.left.saturating_add(pickle::steps_of(blob));
     let left = Effort {
         inflated: effort.inflated.saturating_add(blob.len().saturating_mul(RATIO)),
-        steps: Steps { left: steps, progress: effort.steps.progress.clone() },
+        steps: Steps { left: steps, ..effort.steps.clone() },
     };
     let mut look = Look { found: Pickles::default(), limits: &limits, left };
     let name = path.path().to_string_lossy();

@@ -5,6 +5,7 @@
 
 mod covered;
 mod findings;
+mod libraries;
 mod model;
 
 use std::collections::BTreeMap;
@@ -20,6 +21,7 @@ use serde::Serialize;
 
 use self::covered::Covered;
 use self::findings::Findings;
+use self::libraries::library;
 use crate::adapt::globs;
 use crate::{Error, Result, open_with};
 
@@ -40,6 +42,9 @@ pub struct Scan {
     pub findings: Vec<Danger>,
     /// The number of further findings, of [ignored](ScanOptions::ignore_kinds) kinds.
     pub ignored_finding_count: usize,
+    /// Imports of pickles that [an option](ScanOptions::allow_imports) accepts.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub accepted: Vec<Accepted>,
     /// The number of files and archive members that are not understood.
     pub unknown_count: usize,
     /// The first of them.
@@ -75,6 +80,18 @@ pub struct Danger {
     pub place: String,
     /// The description, in a sentence.
     pub message: String,
+}
+
+/// An import of a pickle that the user accepts.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Accepted {
+    /// The file.
+    pub file: PathBuf,
+    /// The member, if the file is an archive.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub member: Option<String>,
+    /// Module and name.
+    pub name: String,
 }
 
 /// A file, or a member of an archive, that is not understood.
@@ -149,6 +166,9 @@ pub struct ScanOptions {
     pub ignore: Vec<String>,
     /// Kinds of findings that are counted, but not reported.
     pub ignore_kinds: Vec<DangerKind>,
+    /// Names `MODULE.NAME` of callables that pickles may import and call, with any arguments. Results may be given items
+    /// and a state without reserved names. They may not be called, and no attribute may be taken from them.
+    pub allow_imports: Vec<String>,
     /// The progress in bytes, which also cancels.
     pub progress: Progress,
 }
@@ -157,6 +177,7 @@ lodstone_model::with_fields!(ScanOptions {
     with_open(open: OpenOptions),
     with_ignore(ignore: Vec<String>),
     with_ignore_kinds(ignore_kinds: Vec<DangerKind>),
+    with_allow_imports(allow_imports: Vec<String>),
     with_progress(progress: Progress),
 });
 
@@ -169,6 +190,9 @@ const MAX_FILES: usize = 100_000;
 /// The reason of an unknown file that is in no known format.
 const UNRECOGNIZED: &str = "unrecognized file format";
 
+/// The maximum number of accepted imports that are kept.
+const MAX_ACCEPTED: usize = 10_000;
+
 /// The maximum number of unknown files that are kept.
 const MAX_UNKNOWN: usize = 10_000;
 
@@ -176,13 +200,16 @@ const MAX_UNKNOWN: usize = 10_000;
 /// recursively. Nothing is executed, and seals are not checked.
 ///
 /// # Errors
-/// If `path` does not exist or cannot be read, a pattern is invalid, or the scan was cancelled.
+/// If `path` does not exist or cannot be read, a pattern or the name of a callable is invalid, or the scan was cancelled.
 pub fn scan(path: impl Into<Location>, options: &ScanOptions) -> Result<Scan> {
     let path = path.into();
+    let effort = Effort::new(&options.progress).allowing(&options.allow_imports);
+    let effort = effort.map_err(|name| Error::NotACallable { name })?;
     let mut look = Look {
         options: options.open.clone().with_verify(false).stopped_by(&options.progress),
         progress: &options.progress,
-        effort: Effort::new(&options.progress),
+        effort,
+        accepted: Vec::new(),
         files: 0,
         findings: Findings::without(options.ignore_kinds.clone()),
         unknown: Vec::new(),
@@ -227,6 +254,7 @@ struct Look<'a> {
     effort: Effort,
     files: usize,
     findings: Findings,
+    accepted: Vec<Accepted>,
     unknown: Vec<Pending>,
     covered: Covered,
 }
@@ -289,6 +317,14 @@ impl Look<'_> {
 
     /// Adds the findings of the pickles in a file, and of their container.
     fn pickled(&mut self, path: &Path, found: &Pickles) {
+        let left = MAX_ACCEPTED.saturating_sub(self.accepted.len());
+        self.accepted.extend(
+            found.accepted.iter().take(left).cloned().map(|(member, name)| Accepted {
+                file: path.to_path_buf(),
+                member,
+                name,
+            }),
+        );
         for (member, finding) in &found.findings {
             let offset = finding.offset;
             if finding.how == "limit" {
@@ -395,6 +431,7 @@ impl Look<'_> {
                 list.push(unknown);
             }
         }
+        scan.accepted = self.accepted;
         scan.finding_count = self.findings.count;
         scan.ignored_finding_count = self.findings.ignored;
         scan.findings = self.findings.kept;
@@ -459,6 +496,13 @@ fn callables(findings: &[Found]) -> Vec<(String, String)> {
             Some((_, call)) if call.how == "build" => format!("calls {what} and sets its state"),
             Some((_, call)) => format!("calls {what} with {}", call.arguments),
             None => format!("imports {what}"),
+        };
+        let message = match library(module) {
+            Some(library) => format!(
+                "{message}, of {}: its code runs when the file is loaded ({})",
+                library.name, library.instead
+            ),
+            None => message,
         };
         dangers.push((first.offset, place, message));
     }

@@ -110,12 +110,17 @@ def diff(
 
 
 def scan(
-    path: Path, *, ignore: Iterable[str] = (), progress: Progress | None = None
+    path: Path,
+    *,
+    ignore: Iterable[str] = (),
+    allow_import: Iterable[str] = (),
+    progress: Progress | None = None,
 ) -> dict[str, Any]:
     """Lists code-execution and information-leak risks of files, without executing anything.
 
     A file is clean if every byte of it is understood and there are no findings. Other files without findings are listed
-    as unknown, or as ignored if a pattern of `ignore` matches their path or name.
+    as unknown, or as ignored if a pattern of `ignore` matches their path or name. Pickles may import and call the callables
+    `MODULE.NAME` in `allow_import`, with any arguments; those that do are listed as accepted.
 
     >>> lodstone.scan("examples/digits/mxnet")["verdict"]
     'clean'
@@ -123,7 +128,7 @@ def scan(
     >>> [finding["kind"] for finding in lodstone.scan("examples/digits/paddle")["findings"]]
     ['source']
     """
-    return _lodstone.scan(path, listed(ignore), progress)
+    return _lodstone.scan(path, listed(ignore), listed(allow_import), progress)
 
 
 def operators(source: Model | Path, *, target: str = "onnx") -> dict[str, Any]:

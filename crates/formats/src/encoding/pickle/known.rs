@@ -107,6 +107,9 @@ pub(crate) enum State {
     Masked,
     /// Any tuple of values that have ordinary names.
     Values,
+    /// The state of an instance of a class that the user accepts: values and attributes without reserved names, and
+    /// without those of methods that unpicklers call.
+    Accepted,
     /// The attributes of an array that joblib writes beside its elements.
     Wrapped,
 }
@@ -205,18 +208,62 @@ impl Table {
     }
 }
 
+/// Imports that the user of a scan accepts, by module and name.
+#[derive(Debug, Default)]
+pub(crate) struct Allowed(HashSet<(String, String)>);
+
+impl Allowed {
+    /// Parses names `MODULE.NAME`; returns the first that is none.
+    pub(crate) fn parse<'a>(names: &'a [String]) -> Result<Self, &'a String> {
+        let parse = |name: &'a String| split(name).ok_or(name);
+        names.iter().map(parse).collect::<Result<_, _>>().map(Self)
+    }
+
+    /// Returns the full name of an import that is accepted.
+    pub(super) fn find(&self, tree: &Tree, id: Id) -> Option<String> {
+        if self.0.is_empty() {
+            return None;
+        }
+        let Node::Global(module, name) = tree.node(id) else { return None };
+        let pair = (tree.short(*module)?, tree.short(*name)?);
+        self.0.contains(&pair).then(|| format!("{}.{}", pair.0, pair.1))
+    }
+}
+
+/// Splits `MODULE.NAME`, of which every part is an identifier.
+fn split(name: &str) -> Option<(String, String)> {
+    let (module, last) = name.rsplit_once('.')?;
+    let is_identifier = |part: &str| {
+        !part.starts_with(|c: char| c.is_ascii_digit())
+            && !part.is_empty()
+            && part.chars().all(|c| c.is_alphanumeric() || c == '_')
+    };
+    name.split('.').all(is_identifier).then(|| (module.to_owned(), last.to_owned()))
+}
+
+/// The use of an import that the user accepts: a class, which may be called with any arguments. Its instances may be given
+/// items, pairs and a state. They are not called, and no name is taken from them, because that would accept more than the
+/// name. A function of the table as an argument stays a finding: the import might call it with arguments of another form.
+const ACCEPTED: Use =
+    Use::class(&[&[Takes::Rest]], Is::Other).with(State::Accepted).with_items().with_pairs();
+
+/// Attributes that unpicklers call, if an instance has them.
+const CALLED: &[&str] = &["add", "append", "extend"];
+
 /// Imports and calls of a pickle that tensors do not need.
 pub(super) struct Suspects(HashSet<Id>);
 
 impl Suspects {
-    pub(super) fn of(tree: &Tree) -> Self {
+    pub(super) fn of(tree: &Tree, allowed: &Allowed) -> Self {
         let (uses, kinds) = (HashMap::new(), HashMap::new());
+        let is_accepted = |(id, _): &(Id, &Node)| allowed.find(tree, *id).is_some();
+        let accepted = tree.nodes().filter(is_accepted).map(|(id, _)| id).collect();
         let (dtypes, level) = (RefCell::default(), Cell::new(0));
-        let mut reader = Reader { tree, uses, kinds, dtypes, level };
+        let mut reader = Reader { tree, uses, accepted, kinds, dtypes, level };
         let mut suspects = HashSet::new();
         for (id, node) in tree.nodes() {
             match node {
-                Node::Global(..) => match use_of(tree, id) {
+                Node::Global(..) => match use_of(tree, id, allowed) {
                     Some(what) => _ = reader.uses.insert(id, what),
                     None => _ = suspects.insert(id),
                 },
@@ -263,6 +310,8 @@ struct Reader<'a> {
     tree: &'a Tree,
     /// The imports that are known.
     uses: HashMap<Id, Use>,
+    /// The imports that the user accepts.
+    accepted: HashSet<Id>,
     /// The results of calls.
     kinds: HashMap<Id, Is>,
     /// Element types that were inspected, or are.
@@ -272,16 +321,20 @@ struct Reader<'a> {
 }
 
 impl Reader<'_> {
-    /// Returns whether a call, and what is done with its result, is allowed.
+    /// Returns whether a call, and what is done with its result, is allowed by the table, or by the user.
     fn is_allowed(&self, object: &Object) -> bool {
-        let call = self.uses.get(&object.callable).and_then(|what| what.call);
-        let (Some(call), Node::Tuple(arguments)) = (call, self.tree.node(object.arguments)) else {
-            return false;
-        };
+        let known = self.uses.get(&object.callable).and_then(|what| what.call);
+        let accepted = ACCEPTED.call.filter(|_| self.accepted.contains(&object.callable));
+        known.into_iter().chain(accepted).any(|call| self.allows(call, object))
+    }
+
+    fn allows(&self, call: Call, object: &Object) -> bool {
+        let Node::Tuple(arguments) = self.tree.node(object.arguments) else { return false };
+        let is_accepted = call.state == State::Accepted;
         let allows_rest = (call.items || object.items.is_empty())
             && (call.pairs || object.pairs.is_empty())
             && object.how != How::Patch
-            && object.named.is_none_or(|named| self.is_empty(named));
+            && object.named.is_none_or(|named| is_accepted || self.is_empty(named));
         let is_taken = call.forms.iter().any(|form| self.takes(form, arguments));
         let is_given = |state: &Id| match call.state {
             State::None => false,
@@ -291,6 +344,7 @@ impl Reader<'_> {
             State::Masked => self.is_masked(*state),
             State::Values => self.are_values(*state),
             State::Wrapped => self.is_wrapped(*state),
+            State::Accepted => self.are_values(*state) && !self.has_called(*state),
         };
         // joblib reads the elements of an array when it is given its state.
         let is_built = call.state != State::Wrapped || object.state.len() == 1;
@@ -515,6 +569,18 @@ impl Reader<'_> {
         self.is(id) == Is::Objects && name.is_some_and(|name| name.starts_with('O'))
     }
 
+    /// Returns whether a state has an attribute that unpicklers call.
+    fn has_called(&self, state: Id) -> bool {
+        let is_called = |(key, _): &(Id, Id)| {
+            self.tree.short(*key).is_some_and(|key| CALLED.contains(&key.as_str()))
+        };
+        let has = |id: &Id| matches!(self.tree.node(*id), Node::Dict(pairs) if pairs.iter().any(is_called));
+        match self.tree.node(state) {
+            Node::Tuple(parts) => parts.iter().any(has),
+            _ => has(&state),
+        }
+    }
+
     /// Returns whether a state is a value without reserved names.
     fn are_values(&self, state: Id) -> bool {
         let is_fine = |id: &Id| match self.tree.node(*id) {
@@ -591,17 +657,18 @@ pub(super) fn is_wrapper(tree: &Tree, id: Id) -> bool {
     is(*module, WRAPPER.0) && is(*name, WRAPPER.1)
 }
 
-/// Returns whether an import is one of honest pickles.
-pub(super) fn is_known(tree: &Tree, id: Id) -> bool {
-    use_of(tree, id).is_some()
+/// Returns whether an import is one of honest pickles, or accepted.
+pub(super) fn is_known(tree: &Tree, id: Id, allowed: &Allowed) -> bool {
+    use_of(tree, id, allowed).is_some()
 }
 
 /// Returns the allowed use of an import. Module and name must be string literals of the file.
-fn use_of(tree: &Tree, id: Id) -> Option<Use> {
+fn use_of(tree: &Tree, id: Id, allowed: &Allowed) -> Option<Use> {
     let Node::Global(module, name) = tree.node(id) else { return None };
     let (module, name) = (tree.short(*module)?, tree.short(*name)?);
     let of_framework = || IMPORTS.iter().find_map(|imports| imports(&module, &name));
-    KNOWN.find(&module, &name).or_else(of_framework)
+    let accepted = || allowed.find(tree, id).map(|_| ACCEPTED);
+    KNOWN.find(&module, &name).or_else(of_framework).or_else(accepted)
 }
 
 /// Returns whether a state consists of attributes with ordinary names.

@@ -1,11 +1,13 @@
 //! The pickle machine: converts opcodes to a tree of values. It contains no code that imports or calls
 //! anything.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
 
 use lodstone_model::Limits;
 use lodstone_store::{Blob, Ceiling, Cursor, Progress};
 
+use super::known::Allowed;
 use super::opcode::{self, Argument, Opcode, Span};
 use super::text;
 use super::text::Encoding;
@@ -100,17 +102,26 @@ fn read_as(mode: Mode, blob: &Blob, start: u64, limits: &Limits, steps: &mut Ste
     machine.into_found(root)
 }
 
-/// The remaining number of opcodes, and a way to cancel.
+/// The remaining number of opcodes, a way to cancel, and the imports that a scan accepts.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Steps {
     pub(crate) left: u64,
     /// Progress of the scan, through which it can be cancelled.
     pub(crate) progress: Progress,
+    /// Imports that the user accepts.
+    pub(crate) allowed: Arc<Allowed>,
+    /// Those of them that were met since the last call of `take_accepted`.
+    pub(crate) accepted: BTreeSet<String>,
 }
 
 impl Steps {
     /// The number of opcodes between two checks for cancellation.
     const CHECK_INTERVAL: u64 = 1 << 16;
+
+    /// Returns the accepted imports since the last call.
+    pub(crate) fn take_accepted(&mut self) -> BTreeSet<String> {
+        std::mem::take(&mut self.accepted)
+    }
 
     /// Counts an opcode; returns false if none is left, or the scan was cancelled.
     fn take(&mut self) -> bool {

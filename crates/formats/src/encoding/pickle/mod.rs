@@ -55,6 +55,7 @@ pub(crate) mod write;
 pub(crate) use array::Array;
 pub(crate) use decoded::{Decoded, stored};
 pub(crate) use kept::{Kept, Piece, is_one};
+pub(crate) use known::Allowed;
 pub(crate) use machine::{Steps, read, read_bare, read_leniently};
 pub(crate) use map::map;
 pub(crate) use modules::may_exist;

@@ -3,7 +3,7 @@
 use lodstone_model::Limits;
 use lodstone_store::Blob;
 
-use super::known::{Suspects, is_known, is_wrapper};
+use super::known::{Allowed, Suspects, is_known, is_wrapper};
 use super::machine::{Found, Steps, Wrapped, read_as_cpython, read_as_joblib, read_leniently};
 use super::modules::may_exist;
 use super::opcode::Span;
@@ -100,7 +100,7 @@ fn scan_for(
             _ if whole && sound => Names::Named,
             _ => Names::Words,
         };
-        list(&tree, names, filter, &mut findings);
+        list(&tree, names, filter, steps, &mut findings);
         if cut || findings.len() >= MAX_FINDINGS {
             findings.push(limit(tree.end.min(blob.len().saturating_sub(1))));
             follows = false;
@@ -137,7 +137,7 @@ pub fn scan_calls(blob: &Blob, limits: &Limits) -> Vec<Finding> {
     let Found { tree, sound, cut, .. } = read_leniently(blob, 0, limits, &mut steps);
     let mut findings = Vec::new();
     if sound {
-        list(&tree, Names::Words, Filter::All, &mut findings);
+        list(&tree, Names::Words, Filter::All, &mut steps, &mut findings);
     }
     let calls = |how| matches!(how, "reduce" | "newobj" | "newobj_ex" | "inst" | "obj");
     if !findings.iter().any(|finding| calls(finding.how)) {
@@ -225,14 +225,14 @@ pub(crate) fn loads_of_joblib(
     let (found, wrapped) = read_as_joblib(blob, limits, steps);
     loads.end = found.tree.end;
     let (mut is_sound, is_whole) = (found.whole && found.sound, found.whole);
-    loads.add(&found, blob, is_sound);
+    loads.add(&found, blob, is_sound, steps);
     for part in wrapped {
         match part {
             Wrapped::Elements(span) => elements.push(span),
             Wrapped::Pickle(found) => {
                 let before = loads.has_arrays;
                 loads.has_arrays = false;
-                loads.add(&found, blob, found.whole && found.sound);
+                loads.add(&found, blob, found.whole && found.sound, steps);
                 // The unpickler of an array of objects reads no elements.
                 is_sound &= found.whole && found.sound && !loads.has_arrays;
                 loads.has_arrays = before;
@@ -247,7 +247,7 @@ impl Loads {
     /// Reads the pickle at the end of those before; returns `None` if nothing after it is loaded.
     pub(crate) fn next(&mut self, blob: &Blob, limits: &Limits, steps: &mut Steps) -> Option<Tree> {
         let found = read_as_cpython(blob, self.end, limits, steps);
-        self.add(&found, blob, found.whole && found.sound);
+        self.add(&found, blob, found.whole && found.sound, steps);
         if self.cut || !found.whole {
             return None;
         }
@@ -256,10 +256,10 @@ impl Loads {
     }
 
     /// Adds what a pickle imports and calls.
-    fn add(&mut self, found: &Found, blob: &Blob, is_whole: bool) {
+    fn add(&mut self, found: &Found, blob: &Blob, is_whole: bool, steps: &mut Steps) {
         self.torn = self.torn.or(found.torn);
-        list(&found.tree, Names::Any, Filter::Suspects, &mut self.findings);
-        self.notice(&found.tree, is_whole);
+        list(&found.tree, Names::Any, Filter::Suspects, steps, &mut self.findings);
+        self.notice(&found.tree, is_whole, &steps.allowed);
         self.cut |= found.cut || self.findings.len() >= MAX_FINDINGS;
         if self.cut {
             self.findings.push(limit(found.tree.end.min(blob.len().saturating_sub(1))));
@@ -267,13 +267,13 @@ impl Loads {
     }
 
     /// Records what a pickle needs to be loaded.
-    fn notice(&mut self, tree: &Tree, is_whole: bool) {
+    fn notice(&mut self, tree: &Tree, is_whole: bool, allowed: &Allowed) {
         for (id, node) in tree.nodes() {
             match node {
                 Node::Global(..) => {
                     self.imports = true;
                     self.has_arrays |= is_wrapper(tree, id);
-                    if self.broken.is_none() && !is_whole && !is_known(tree, id) {
+                    if self.broken.is_none() && !is_whole && !is_known(tree, id, allowed) {
                         self.broken = Some(Import::of(tree, id));
                     }
                 }
@@ -309,8 +309,12 @@ enum Filter {
 }
 
 /// Adds the findings of a pickle that have credible names.
-fn list(tree: &Tree, names: Names, filter: Filter, findings: &mut Vec<Finding>) {
-    let suspects = (filter == Filter::Suspects).then(|| Suspects::of(tree));
+fn list(tree: &Tree, names: Names, filter: Filter, steps: &mut Steps, findings: &mut Vec<Finding>) {
+    let suspects = (filter == Filter::Suspects).then(|| Suspects::of(tree, &steps.allowed));
+    if suspects.is_some() {
+        let accepted = tree.nodes().filter_map(|(id, _)| steps.allowed.find(tree, id));
+        steps.accepted.extend(accepted);
+    }
     let mut push = |finding: Finding| {
         let readable = |text: &str| {
             text.chars().all(|c| match names {
