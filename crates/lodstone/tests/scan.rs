@@ -436,6 +436,43 @@ fn an_accepted_callable_is_accepted_by_its_exact_name_and_nothing_beyond() {
 }
 
 #[test]
+fn a_snapshot_in_the_cache_of_the_hugging_face_hub_is_scanned_through_its_links() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let repository = dir.path().join("hub/models--org--name");
+    let (blobs, snapshot) = (repository.join("blobs"), repository.join("snapshots/0123"));
+    for path in [&blobs, &snapshot] {
+        std::fs::create_dir_all(path).expect("a directory");
+    }
+    let link = |target: &str, name: &str| {
+        std::os::unix::fs::symlink(target, snapshot.join(name)).expect("a link");
+    };
+    written(
+        &blobs,
+        "aa01",
+        &std::fs::read(made("honest").0.join("model.safetensors")).expect("a file"),
+    );
+    written(
+        &blobs,
+        "aa02",
+        br#"{"metadata": {}, "weight_map": {"w": "model-00001-of-00001.safetensors"}}"#,
+    );
+    link("../../blobs/aa01", "model-00001-of-00001.safetensors");
+    link("../../blobs/aa02", "model.safetensors.index.json");
+    for path in [&snapshot, &repository, &dir.path().join("hub")] {
+        let scan = scanned(path);
+        assert!(scan.clean && scan.files >= 2, "{}: {scan:?}", path.display());
+    }
+    written(&blobs, "aa03", b"cos\nsystem\n(S'id'\ntR.");
+    link("../../blobs/aa03", "pytorch_model.bin");
+    assert_eq!(scanned(&snapshot).verdict, Verdict::Findings);
+    std::fs::remove_file(snapshot.join("pytorch_model.bin")).expect("removed");
+    link("../../../../outside", "outside");
+    written(dir.path(), "outside", b"text");
+    let findings = found(&snapshot);
+    assert!(matches!(&findings[..], [(DangerKind::Path, _, _)]), "{findings:?}");
+}
+
+#[test]
 fn objects_of_common_libraries_are_named() {
     let dir = tempfile::tempdir().expect("a directory");
     let path = written(dir.path(), "model.pkl", b"csklearn.pipeline\nPipeline\n(tR(dS'a'\nI1\nsb.");

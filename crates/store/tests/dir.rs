@@ -276,3 +276,58 @@ fn parent_directories_are_lexical_and_then_canonical() {
     assert_eq!(above[..2], ways);
     assert!(root.parent().expect("it is not the root").starts_with(&above[2].0));
 }
+
+/// Creates a cache of the Hugging Face hub with a file, and another directory with `secret`, and returns the snapshot.
+fn snapshot(root: &Path) -> PathBuf {
+    let repository = root.join("hub/models--org--name");
+    let snapshot = repository.join("snapshots/0123");
+    for path in [&repository.join("blobs"), &snapshot.join("folder"), &root.join("outside")] {
+        std::fs::create_dir_all(path).expect("a directory");
+    }
+    file(&repository, "blobs/abcdef", b"content");
+    file(root, "outside/abcdef", b"secret");
+    snapshot
+}
+
+#[test]
+fn links_of_a_snapshot_lead_to_blobs_of_its_repository_and_nowhere_else() {
+    let root = dir();
+    let snapshot = snapshot(root.path());
+    let other = root.path().join("hub/models--org--other/blobs");
+    std::fs::create_dir_all(&other).expect("a directory");
+    file(&other, "abcdef", b"secret");
+    let blobs = root.path().join("hub/models--org--name/blobs");
+    symlink("../../../outside/abcdef", blobs.join("fedcba")).expect("a link");
+    let absolute = blobs.join("abcdef");
+    let outside = root.path().join("outside");
+    symlink(&outside, snapshot.join("elsewhere")).expect("a link");
+    symlink("../../blobs/abcdef", outside.join("back")).expect("a link");
+    for (name, target) in [
+        ("config.json", Path::new("../../blobs/abcdef")),
+        ("folder/config.json", Path::new("../../../blobs/abcdef")),
+        ("refused-1", Path::new("../../blobs/fedcba")),
+        ("refused-2", Path::new("../../../models--org--other/blobs/abcdef")),
+        ("refused-3", Path::new("../../../../outside/abcdef")),
+        ("refused-4", Path::new("../../blobs/../../../outside/abcdef")),
+        ("refused-5", &absolute),
+        ("folder/refused-6", Path::new("../../blobs/abcdef")),
+    ] {
+        symlink(target, snapshot.join(name)).expect("a link");
+        let opened = || Dir::open(&snapshot, Links::Confined, true)?.open_file(name);
+        match opened() {
+            Ok(Some(blob)) if !name.contains("refused") => {
+                assert_eq!(&blob.bytes().expect("bytes")[..], b"content");
+            }
+            Err(Error::Escapes { .. }) if name.contains("refused") => {}
+            Ok(None) if name == "folder/refused-6" => {}
+            other => panic!("{name}: {other:?}"),
+        }
+    }
+    let opened = Dir::open(&snapshot, Links::Confined, true).expect("a directory");
+    assert!(opened.open_file("elsewhere/back").is_err());
+    // `blobs` itself is a link.
+    std::fs::rename(&blobs, root.path().join("moved")).expect("renamed");
+    symlink("../../moved", &blobs).expect("a link");
+    let opened = Dir::open(&snapshot, Links::Confined, true).expect("a directory");
+    assert!(matches!(opened.open_file("config.json"), Err(Error::Escapes { .. })));
+}

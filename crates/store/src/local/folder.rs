@@ -3,6 +3,7 @@
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
+use super::cache;
 use super::file::LocalFile;
 use super::leads_to_dir;
 use super::waiting::{Log, check_below, target_of};
@@ -29,6 +30,21 @@ impl LocalFolder {
         Ok(Self { dir, path, links, mmap, logs })
     }
 
+    /// Opens a file of the cache that a link in this directory leads to.
+    fn open_blob(
+        &self,
+        blobs: &cap_std::fs::Dir,
+        hash: &str,
+        name: &str,
+    ) -> Result<Box<dyn Source>> {
+        let (path, failed) = (self.path.join(name), |error| self.explain(name, error));
+        if !blobs.metadata(hash).map_err(failed)?.is_file() {
+            return Err(Error::NotAFile { path, found: "something that is not a file" });
+        }
+        let file = blobs.open(hash).map_err(failed)?;
+        Ok(Box::new(LocalFile::from_std(file.into_std(), &path, self.mmap)?))
+    }
+
     fn explain(&self, name: &str, error: std::io::Error) -> Error {
         // cap-std returns `PermissionDenied` without an errno for a path that leads out.
         if error.kind() == ErrorKind::PermissionDenied && error.raw_os_error().is_none() {
@@ -48,7 +64,16 @@ impl Folder for LocalFolder {
             Links::Confined => self.dir.metadata(name).map(|metadata| metadata.is_file()),
             Links::Follow => std::fs::metadata(&path).map(|metadata| metadata.is_file()),
         };
-        match if_there(metadata).map_err(|error| self.explain(name, error))? {
+        let is_file = match if_there(metadata).map_err(|error| self.explain(name, error)) {
+            Err(error @ Error::Escapes { .. }) => {
+                return match cache::blob(&self.dir, &self.path, name) {
+                    Some((blobs, hash)) => self.open_blob(&blobs, &hash, name).map(Some),
+                    None => Err(error),
+                };
+            }
+            is_file => is_file?,
+        };
+        match is_file {
             Some(true) => {}
             Some(false) => {
                 return Err(Error::NotAFile { path, found: "something that is not a file" });

@@ -1,6 +1,7 @@
 //! The local file system.
 
 mod attributes;
+mod cache;
 mod clean;
 mod exchange;
 mod file;
