@@ -105,7 +105,7 @@ fn place_of(file: &Path, member: Option<&str>) -> String {
     let place = plain(&file.display().to_string());
     match member {
         Some(member) => format!("{place}, member `{}`", plain(member)),
-        None => place.into(),
+        None => place,
     }
 }
 

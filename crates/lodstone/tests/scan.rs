@@ -612,6 +612,67 @@ fn operators_of_onnx_runtime_are_not_custom_operators() {
 }
 
 #[test]
+fn operators_of_onnx_runtime_that_run_other_code_are_found() {
+    let golden = root().join("crates/lodstone/tests/scanned/programs");
+    let context = "runs code from outside the framework: an execution provider loads";
+    for (name, expected) in [
+        ("context.onnx", format!("{context} the file `cache.bin`")),
+        ("context-inside.onnx", format!("{context} a compiled graph")),
+        ("context-in-a-branch.onnx", format!("{context} the file `cache.bin`")),
+        ("context-in-a-function.onnx", format!("{context} the file `cache.bin`")),
+        ("aten.onnx", "runs code from outside the framework".to_owned()),
+        ("python.onnx", "runs code from outside the framework".to_owned()),
+        ("triton.onnx", "runs code from outside the framework".to_owned()),
+    ] {
+        let findings = found(&golden.join(name));
+        let is_found = findings
+            .iter()
+            .any(|(kind, _, message)| *kind == DangerKind::Operator && *message == expected);
+        assert!(is_found, "{name}: {findings:?}");
+    }
+    assert!(scanned(&golden.join("gelu.onnx")).clean);
+}
+
+#[test]
+fn python_operators_of_textual_caffe2_nets_are_found_in_nets_inside_them() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let python = r#"op { input: "x" output: "y" type: "Python" }"#;
+    let inside = |arg: &str| {
+        format!(
+            "name: \"n\"\nop {{\n  input: \"x\"\n  output: \"y\"\n  type: \"RecurrentNetwork\"\n  arg {{\n    name: \"step_net\"\n    \
+             {arg}\n  }}\n}}\nexternal_input: \"x\"\nexternal_output: \"y\"\n"
+        )
+    };
+    let text = |net: &str| {
+        let escaped = net.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n");
+        format!("s: \"{escaped}\"")
+    };
+    for (name, content) in [
+        ("one-line", format!("name: \"n\" {python}")),
+        ("several-lines", format!("name: \"n\"\n{python}\n")),
+        ("parts-of-a-string", "op { type: \"Pyt\" \"hon\" }\n".to_owned()),
+        ("escaped", "op { type: \"\\120ython\" }\n".to_owned()),
+        ("brackets", "op < type: 'Python' >\n".to_owned()),
+        ("net", inside(&format!("n {{ {python} }}"))),
+        ("text", inside(&text(python))),
+        ("text-in-a-text", inside(&text(&inside(&text(python))))),
+        ("broken-text", inside(&text("op { type: "))),
+    ] {
+        for ending in ["pbtxt", "txt"] {
+            let path = written(dir.path(), &format!("{name}.{ending}"), content.as_bytes());
+            let findings = found(&path);
+            let is_found = findings.iter().any(|(kind, ..)| *kind == DangerKind::Operator);
+            assert!(is_found, "{}: {findings:?}", path.display());
+        }
+    }
+    let comments = format!("{}name: \"n\"\n{python}\n", "# a comment\n".repeat(500));
+    assert!(!scanned(&written(dir.path(), "after-comments.txt", comments.as_bytes())).clean);
+    let harmless = python.replace("Python", "Relu");
+    let harmless = inside(&text(&harmless));
+    assert!(scanned(&written(dir.path(), "harmless.pbtxt", harmless.as_bytes())).clean);
+}
+
+#[test]
 fn findings_are_counted_and_the_first_thousand_are_kept() {
     let dir = tempfile::tempdir().expect("a directory");
     let ops = "ops { type: \"py_func\" }\n".repeat(5000);

@@ -4,7 +4,9 @@ use crate::Probe;
 use crate::encoding::protobuf::glance::Glance;
 
 /// The number of bytes of a file that are inspected.
-pub(super) const HEAD: u64 = 4096;
+pub(super) const HEAD: u64 = HEAD_LEN as u64;
+
+const HEAD_LEN: usize = 4096;
 
 /// Returns whether a file looks like a net, binary or text.
 pub(super) fn is_net(head: &[u8], len: u64) -> bool {
@@ -118,7 +120,25 @@ pub(super) fn is_text(head: &[u8]) -> bool {
         let is_op = begins(line, &["op"]) && line.contains(['{', '<']);
         !line.starts_with([' ', '\t']) && (is_external || is_op)
     };
-    begins(first, &FIRST) && (decides(first) || lines.any(decides))
+    // The whole net may be in one line.
+    let has_op = |line: &str| {
+        line.match_indices("op").any(|(at, name)| {
+            let (before, after) = line.split_at(at);
+            let rest = after.trim_start_matches(name).trim_start();
+            before.ends_with([' ', '"', '\'', '}', '>', ';', ',']) && rest.starts_with(['{', '<'])
+        })
+    };
+    begins(first, &FIRST) && (decides(first) || has_op(first) || lines.any(decides))
+}
+
+/// Returns whether a text is a net in text format after so many comments that [`is_text`] does not see it.
+pub(crate) fn is_after_comments(text: &str) -> bool {
+    let is_comment = |line: &str| line.trim().is_empty() || line.trim_start().starts_with('#');
+    let comments: usize =
+        text.split_inclusive('\n').take_while(|line| is_comment(line)).map(str::len).sum();
+    let head = |text: &str| text.as_bytes().iter().take(HEAD_LEN).copied().collect::<Vec<_>>();
+    let rest = text.get(comments..).unwrap_or_default();
+    comments > 0 && is_text(&head(rest)) && !is_text(&head(text))
 }
 
 /// The types of blobs that `BlobProto` names.

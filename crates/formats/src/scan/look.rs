@@ -12,7 +12,7 @@ use crate::encoding::{tar, zip};
 use crate::numpy::survey::{self, Elements};
 use crate::registry::{OPAQUE, OUTSIDE};
 use crate::unrecognized::HDF5;
-use crate::{Error, Result, numpy};
+use crate::{Error, Result, caffe2, numpy};
 
 /// Extensions of pickles: in such files, the scan continues after damage.
 const EXTENSIONS: [&str; 22] = [
@@ -180,6 +180,9 @@ impl Look<'_> {
                         let why = "it describes a Keras model, and names classes and code that Keras runs";
                         self.unread(place, why.to_owned());
                     }
+                    if is_text && self.is_net(place)? {
+                        self.unread(place, "it is a net of Caffe2 after comments".to_owned());
+                    }
                     is_text
                 }
             },
@@ -254,6 +257,15 @@ impl Look<'_> {
         let text = place.blob.read()?;
         let has = |word: &[u8]| text.windows(word.len()).any(|part| part == word);
         Ok(has(b"\"class_name\"") && has(b"\"config\"") && has(b"keras"))
+    }
+
+    /// Returns whether a text is a net of Caffe2 that its reader does not recognize.
+    fn is_net(&self, place: &Entry<'_>) -> Result<bool> {
+        if place.blob.len() > self.limits.structure_bytes || place.blob.head(1)? == b"{"[..] {
+            return Ok(false);
+        }
+        let text = place.blob.read()?;
+        Ok(std::str::from_utf8(&text).is_ok_and(caffe2::is_after_comments))
     }
 
     /// Inspects the parts of a file that its format does not describe; returns whether there are no other bytes.

@@ -98,7 +98,7 @@ pub(crate) struct Outside {
     pub(crate) is_tape: fn(&BTreeSet<&str>) -> bool,
     /// Returns the numeric data in a member of such an archive, by name; `None` if the member has anything else, apart from
     /// the pickles that it reads.
-    pub(crate) elements: fn(&str, &Blob, &mut Read<'_>) -> Option<Vec<(String, Blob)>>,
+    pub(crate) elements: fn(&str, &Blob, &mut Read<'_>) -> Option<Parts>,
     /// Returns the modules that belong to the programs in an archive instead of Python, by the names of all members.
     pub(crate) own_modules: fn(&BTreeSet<&str>) -> BTreeSet<String>,
     /// Returns the members that the loader of a package imports in place of modules of Python, each with its module, by the
@@ -113,6 +113,9 @@ pub(crate) struct Outside {
     /// Returns whether a member of an archive is native code, or is compiled to it, by its name.
     pub(crate) is_native: fn(&str) -> bool,
 }
+
+/// Parts of a file, by name.
+pub(crate) type Parts = Vec<(String, Blob)>;
 
 /// Reads the pickle at an offset; `None` if it may raise.
 pub(crate) type Read<'a> = dyn FnMut(u64) -> Option<Tree> + 'a;
@@ -130,7 +133,7 @@ pub(crate) struct Place {
 #[derive(Debug)]
 pub(crate) struct Opaque {
     /// Parts that other software interprets, by name.
-    pub(crate) parts: Vec<(String, Blob)>,
+    pub(crate) parts: Parts,
     /// The first range that belongs to no part of the format and is not zero: its start and end.
     pub(crate) unread: Option<(u64, u64)>,
 }

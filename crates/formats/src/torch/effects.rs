@@ -7,8 +7,9 @@
 //! | `torch.NAME(..)`, `VALUE.NAME(..)` | `aten::NAME` |
 //! | `ops.NAMESPACE.NAME(..)` | `NAMESPACE::NAME` |
 //!
-//! An operator counts where it is mentioned, since a name may call it later; `getattr` counts by its string.
-//! A method of a class may have the name of an operator, so that a class with a method `save` is reported, too.
+//! An operator counts where it is mentioned, since a name may call it later, also as a method of a value; `getattr` counts by
+//! its string, and by itself where it is not called.
+//! A method or attribute of a class may have the name of an operator, so that a class with a method `save` is reported, too.
 //!
 //! Source of truth: `import_source.cpp` and `sugared_value.cpp` of PyTorch 2.15.
 
@@ -79,7 +80,10 @@ impl<'a> Walk<'a> {
                 self.expressions.push(value);
                 blocks.push(body);
             }
-            Step::With { body, .. } => blocks.push(body),
+            Step::With { context, body, .. } => {
+                self.expressions.push(context);
+                blocks.push(body);
+            }
             Step::Define(function) => self.functions.push(function),
         }
     }
@@ -93,9 +97,12 @@ impl<'a> Walk<'a> {
             | Kind::Complex(..)
             | Kind::String(_) => {}
             Kind::Name(name) => self.passed_on(name, expression.line),
-            Kind::Attribute(object, _) => match expression.path() {
+            Kind::Attribute(object, method) => match expression.path() {
                 Some(path) if is_operator(&path) => self.mention(&path, expression.line),
-                _ => self.expressions.push(object),
+                _ => {
+                    self.operator(&format!("aten::{method}"), expression.line);
+                    self.expressions.push(object);
+                }
             },
             Kind::Index(object, index) => self.expressions.extend([&**object, &**index]),
             Kind::Slice(object, from, to) => {
@@ -103,8 +110,9 @@ impl<'a> Walk<'a> {
                 self.expressions.extend(from.iter().chain(to).map(AsRef::as_ref));
             }
             Kind::Call { callee, arguments, named } => {
-                self.call(callee, arguments);
-                self.expressions.push(callee);
+                if !self.is_getattr(callee, arguments) {
+                    self.expressions.push(callee);
+                }
                 self.expressions.extend(arguments);
                 self.expressions.extend(named.iter().map(|(_, value)| value));
             }
@@ -115,28 +123,26 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// A method may be an operator; `getattr` names one by a string.
-    fn call(&mut self, callee: &Expression, arguments: &[Expression]) {
-        match (&callee.kind, arguments) {
-            (Kind::Attribute(_, method), _) => {
-                self.operator(&format!("aten::{method}"), callee.line)
-            }
-            (Kind::Name(name), [_, Expression { kind: Kind::String(method), .. }, ..])
-                if name == GETATTR =>
-            {
+    /// Returns whether a call is one of `getattr`, which names an operator by a string.
+    fn is_getattr(&mut self, callee: &Expression, arguments: &[Expression]) -> bool {
+        let Kind::Name(name) = &callee.kind else { return false };
+        if name != GETATTR {
+            return false;
+        }
+        match arguments {
+            [_, Expression { kind: Kind::String(method), .. }, ..] => {
                 self.operator(&format!("aten::{method}"), callee.line);
             }
-            (Kind::Name(name), _) if name == GETATTR => self.runs(GETATTR, callee.line),
-            _ => {}
+            _ => self.runs(GETATTR, callee.line),
         }
+        true
     }
 
     /// An operator by its path, which may be called elsewhere by another name.
     fn mention(&mut self, path: &str, line: u32) {
         let parts: Vec<&str> = path.split('.').collect();
         match parts.as_slice() {
-            ["torch", .., name] => self.operator(&format!("aten::{name}"), line),
-            ["ops", namespace, name] => {
+            ["torch", "ops", namespace, name] | ["ops", namespace, name] => {
                 let name = format!("{namespace}::{name}");
                 let is_known = WITHOUT_SCHEMA.contains(namespace) || !overloads(&name).is_empty();
                 match is_known || (CONVENTIONS.risk)(&name).is_some() {
@@ -144,13 +150,14 @@ impl<'a> Walk<'a> {
                     false => self.runs(&name, line),
                 }
             }
+            ["torch", .., name] => self.operator(&format!("aten::{name}"), line),
             _ => self.runs(path, line),
         }
     }
 
-    /// The operators themselves, as a value, hide which of them is called.
+    /// The operators themselves, as a value, hide which of them is called, and so does `getattr` by another name.
     fn passed_on(&mut self, name: &str, line: u32) {
-        if matches!(name, "ops" | "torch") {
+        if matches!(name, "ops" | "torch" | GETATTR) {
             self.runs(name, line);
         }
     }

@@ -134,6 +134,7 @@ const ROWS: &[Row] = &[
     // Options of a training script.
     (&["argparse"], &["Namespace"], Use::RECORD),
     (&["types"], &["SimpleNamespace"], Use::RECORD),
+    (&["torch.utils.data.dataset"], &["ConcatDataset", "Subset", "TensorDataset"], Use::RECORD),
     (DISTRIBUTED, METADATA, Use::RECORD),
     (DISTRIBUTED, &["_MEM_FORMAT_ENCODING"], Use::class(&[&[Int]], Is::Other)),
     (DISTRIBUTED, &["TensorProperties"], Use::RECORD.with(State::Values)),

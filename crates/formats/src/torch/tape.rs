@@ -15,7 +15,7 @@ use lodstone_store::{Blob, Cursor};
 
 use super::element::Element;
 use crate::encoding::pickle::{Id, Node, Tree};
-use crate::scan::Read;
+use crate::scan::{Parts, Read};
 
 /// Returns whether an archive has the members of one, and no others.
 pub(super) fn is_tape(members: &BTreeSet<&str>) -> bool {
@@ -25,11 +25,7 @@ pub(super) fn is_tape(members: &BTreeSet<&str>) -> bool {
 }
 
 /// Returns the elements in a member of such an archive, by name; `None` if the member is not exactly as in the table.
-pub(super) fn elements(
-    member: &str,
-    blob: &Blob,
-    read: &mut Read<'_>,
-) -> Option<Vec<(String, Blob)>> {
+pub(super) fn elements(member: &str, blob: &Blob, read: &mut Read<'_>) -> Option<Parts> {
     let (elements, end) = match member {
         "sys_info" | "pickle" => (Vec::new(), read(0)?.end()),
         "storages" => storages(blob, read)?,
@@ -40,7 +36,7 @@ pub(super) fn elements(
 }
 
 /// Returns the elements of each storage, and the end of what was read.
-fn storages(blob: &Blob, read: &mut Read<'_>) -> Option<(Vec<(String, Blob)>, u64)> {
+fn storages(blob: &Blob, read: &mut Read<'_>) -> Option<(Parts, u64)> {
     let (count, mut at) = count(read)?;
     let mut elements = Vec::new();
     for _ in 0..count {

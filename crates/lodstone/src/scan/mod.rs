@@ -368,7 +368,7 @@ impl Look<'_> {
         let mut read_members: fn(&str) -> bool = |_| false;
         match &opened {
             Ok(model) => {
-                model::look(path, model, &mut self.findings);
+                model::look(path, model, &self.options.limits, &mut self.findings);
                 self.covered.add(model);
                 if model.report.warnings.iter().any(|warning| warning == TRAINING) {
                     self.unknown(path, None, TRAINING);

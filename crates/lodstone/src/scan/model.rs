@@ -2,16 +2,18 @@
 
 use std::path::Path;
 
-use lodstone_model::{AttributeValue, Model, Op, Program, some};
+use lodstone_formats::caffe2::read_net;
+use lodstone_model::{AttributeValue, Dialect, Limits, Model, Op, Program, some};
 use lodstone_schema::{Conventions, Risk, conventions};
-use lodstone_store::{Error as StoreError, check_relative};
+use lodstone_store::{Blob, Error as StoreError, check_relative};
 
 use super::DangerKind;
 use super::findings::Findings;
 
 /// Adds the findings of the program and metadata of a model.
-pub(super) fn look(path: &Path, model: &Model, findings: &mut Findings) {
+pub(super) fn look(path: &Path, model: &Model, limits: &Limits, findings: &mut Findings) {
     for (_, program) in model.programs.iter() {
+        nets_in_texts(path, program, limits, findings);
         let conventions = conventions(program);
         operators(path, program, conventions, findings);
         let count = conventions.count_source(program);
@@ -48,7 +50,11 @@ fn operators(path: &Path, program: &Program, conventions: &Conventions, findings
             let place = format!("block {number}, operator {index} (`{}`)", op.kind);
             let risk = (conventions.risk)(&op.kind);
             if let Some(risk) = risk {
-                findings.add(DangerKind::Operator, path, &place, risk.describe());
+                let message = match context_of(op) {
+                    Some(context) => format!("{}: {context}", risk.describe()),
+                    None => risk.describe().to_owned(),
+                };
+                findings.add(DangerKind::Operator, path, &place, message);
             } else if unknown.binary_search(&(op.domain.as_str(), op.kind.as_str())).is_ok()
                 && !conventions.runtime_domains.contains(&op.domain.as_str())
             {
@@ -76,6 +82,68 @@ fn operators(path: &Path, program: &Program, conventions: &Conventions, findings
             }
         }
     }
+}
+
+/// Returns what an operator of ONNX Runtime with a compiled graph makes an accelerator load: a file, or its own bytes.
+fn context_of(op: &Op) -> Option<String> {
+    if op.kind != "EPContext" {
+        return None;
+    }
+    let is_embedded =
+        op.attribute("embed_mode").is_none_or(|mode| *mode != AttributeValue::Long(0));
+    Some(match op.attribute("ep_cache_context") {
+        Some(AttributeValue::String(file)) if !is_embedded => {
+            format!("an execution provider loads the file `{file}`")
+        }
+        _ => "an execution provider loads a compiled graph".to_owned(),
+    })
+}
+
+/// Adds the findings of Caffe2 nets in text format that are arguments of operators, such as the `step_net` of a
+/// `RecurrentNetwork`, and of nets in these.
+fn nets_in_texts(path: &Path, program: &Program, limits: &Limits, findings: &mut Findings) {
+    /// Maximum levels of nets in texts.
+    const MAX_LEVELS: usize = 8;
+    if program.dialect != Dialect::Caffe2 {
+        return;
+    }
+    let conventions = conventions(program);
+    let texts_of = |program: &Program| -> Vec<(String, String)> {
+        let texts = program.ops().flat_map(|op| {
+            let place = move |(name, text)| (format!("`{name}` of `{}`", op.kind), text);
+            texts(op, conventions).into_iter().map(place)
+        });
+        texts.filter(|(_, text)| has_operator(text)).collect()
+    };
+    let mut level = texts_of(program);
+    for _ in 0..MAX_LEVELS {
+        for (place, text) in std::mem::take(&mut level) {
+            let blob = Blob::memory(text.into_bytes());
+            let Ok(net) = read_net(&blob, "an argument.pbtxt", limits, false) else {
+                let message = "may be a net, and could not be read";
+                findings.add(DangerKind::Operator, path, &place, message);
+                continue;
+            };
+            for (_, program) in net.programs.iter() {
+                operators(path, program, conventions, findings);
+                level.extend(texts_of(program));
+            }
+        }
+    }
+    for (place, _) in level {
+        findings.add(DangerKind::Operator, path, &place, "nets are nested too deeply");
+    }
+}
+
+/// Returns whether a text has the beginning of an operator in text format, `op {`.
+fn has_operator(text: &str) -> bool {
+    text.match_indices("op").any(|(at, name)| {
+        let (before, rest) = text.split_at(at);
+        let rest = rest.trim_start_matches(name).trim_start();
+        // A comment may be between both.
+        !before.ends_with(|c: char| c.is_alphanumeric() || c == '_')
+            && rest.starts_with(['{', '<', ':', '#'])
+    })
 }
 
 /// Returns the strings among the attributes of an operator, except for references to the training script.

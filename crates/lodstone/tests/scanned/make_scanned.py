@@ -440,6 +440,13 @@ OTHERS = {
     "keras.json": KERAS,
     "alias.pt": script("f = torch.save"),
     "passed-on.pt": script("f = torch"),
+    "method-as-a-value.pt": script("f = x.save"),
+    "method-in-a-list.pt": script("f = [x.save][0]"),
+    "getattr-by-another-name.pt": script("f = getattr"),
+    "computed-name.pt": script('f = getattr(x, "sa" + "ve")'),
+    "result-that-is-called.pt": script('getattr(getattr(x, "T"), "save")("called")'),
+    "context.pt": script("with torch.save(x):\n      y = x"),
+    "operator-of-a-namespace.pt": script("torch.ops.namespace.run(x)"),
     "by-name.pt": script('getattr(x, "save")("called")'),
 }
 

@@ -41,6 +41,7 @@ use embedded::embedded;
 use infer::{Inference, Options};
 use lodstone_model::{Attribute, Block, Dialect, Model, Op, Program};
 
+use crate::Risk;
 use crate::{Conventions, Findings, Interface, Properties, conventions};
 
 /// ONNX's conventions.
@@ -56,7 +57,7 @@ pub static CONVENTIONS: Conventions = Conventions {
     runtime_domains: &["com.microsoft"],
     check: rules,
     infer,
-    risk: |_| None,
+    risk,
     flags: |_| &[],
     var_properties: |_| Properties::default(),
     tensor_properties: |_| Properties::default(),
@@ -96,6 +97,16 @@ fn interface(program: &Program) -> Interface<'_> {
         inputs: inputs.filter(|name| !initialised.contains(name)).collect(),
         outputs: main.outputs.iter().map(String::as_str).collect(),
     }
+}
+
+/// Operators that run code from outside of the model, or load a file of it, by kind: those of ONNX Runtime (`com.microsoft`)
+/// that call Python, PyTorch and Triton, or an accelerator's compiled graph, which is in the model or in a file that it
+/// names.
+const RUNS: &[&str] =
+    &["ATen", "EPContext", "PyCustomOp", "PyOp", "PythonOp", "PythonOpGrad", "Snpe", "TritonOp"];
+
+fn risk(kind: &str) -> Option<Risk> {
+    RUNS.contains(&kind).then_some(Risk::Runs)
 }
 
 /// Checks the rules of ONNX, including inferred types of values without a declared type.

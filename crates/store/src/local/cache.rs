@@ -57,7 +57,8 @@ fn joined(folder: &Path, link: &Path) -> Option<PathBuf> {
     for part in link.components() {
         match part {
             Component::Normal(name) => target.push(name),
-            Component::ParentDir => _ = target.pop().then_some(())?,
+            Component::ParentDir if target.pop() => {}
+            Component::ParentDir => return None,
             Component::CurDir => {}
             Component::RootDir | Component::Prefix(_) => return None,
         }

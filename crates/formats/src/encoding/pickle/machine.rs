@@ -709,9 +709,9 @@ impl<'a> Machine<'a> {
                 self.excused = true;
                 let class = self.top()?;
                 let node = self.object(How::Patch, class, state, None)?;
-                return self.new_node(node).map(|_| ());
+                self.new_node(node).map(|_| ())
             }
-            _ => return self.wrong_target("an object to give a state", vec![state]),
+            _ => self.wrong_target("an object to give a state", vec![state]),
         }
     }
 

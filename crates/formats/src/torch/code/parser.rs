@@ -342,13 +342,13 @@ impl Parser {
             }
             "with" => {
                 self.skip();
-                self.expression()?;
+                let context = self.expression()?;
                 let mut target = None;
                 if self.is_word("as") {
                     self.skip();
                     target = Some(self.name()?);
                 }
-                Ok(Step::With { target, body: self.statements()? })
+                Ok(Step::With { context, target, body: self.statements()? })
             }
             "def" => Ok(Step::Define(Rc::new(self.function()?))),
             _ => self.assignment(),

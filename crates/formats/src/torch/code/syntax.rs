@@ -86,8 +86,9 @@ pub(crate) enum Step {
         count: Expression,
         body: Vec<Statement>,
     },
-    /// The context is not kept: it affects gradients and profiles only.
+    /// In programs, the context affects gradients and profiles only.
     With {
+        context: Expression,
         target: Option<String>,
         body: Vec<Statement>,
     },

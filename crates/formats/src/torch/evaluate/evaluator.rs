@@ -312,7 +312,7 @@ impl Evaluator<'_> {
                 return self.counted(target, count, body, scope);
             }
             // Contexts affect gradients and profiles only.
-            Step::With { body, target } => {
+            Step::With { body, target, .. } => {
                 if let Some(target) = target {
                     scope.insert(target.clone(), Value::None);
                 }
