@@ -80,8 +80,13 @@ pub(super) fn method(head: &[u8]) -> Option<Method> {
 }
 
 /// Returns whether the beginning of data that may be compressed can be decompressed. Longer signatures do not occur by
-/// chance, and neither does the beginning of a pickle, which its reader loads before it detects damage.
-pub(super) fn is_sound(method: Method, blob: &Blob) -> bool {
+/// chance, and neither does the beginning of a pickle, which its reader loads before it detects damage; `is_pickle` returns
+/// whether there is one.
+pub(super) fn is_sound(
+    method: Method,
+    blob: &Blob,
+    is_pickle: impl FnOnce(Vec<u8>) -> bool,
+) -> bool {
     const SOME: u64 = 1 << 20;
     if let Method::Other(_) = method {
         return true;
@@ -93,16 +98,15 @@ pub(super) fn is_sound(method: Method, blob: &Blob) -> bool {
     let (damage, _) = stream(method, &head, SOME, &mut bytes);
     damage.is_none()
         || bytes.len() as u64 >= SOME
-        || may_be_pickle(&bytes)
         || match method {
-            Method::Gzip | Method::Zlib | Method::Lzma => false,
+            Method::Gzip | Method::Zlib | Method::Lzma => is_pickle(bytes),
             Method::Bzip2 => !bytes.is_empty(),
             Method::Xz | Method::Zstd | Method::Lz4 | Method::Other(_) => true,
         }
 }
 
 /// Returns whether bytes begin with the protocol of a pickle, or with text, as older protocols do.
-fn may_be_pickle(bytes: &[u8]) -> bool {
+pub(super) fn may_be_pickle(bytes: &[u8]) -> bool {
     let is_text = |byte: &u8| byte.is_ascii_graphic() || matches!(byte, b' ' | b'\n' | b'\r');
     matches!(bytes, [0x80, 2..=5, ..])
         || bytes.first_chunk::<12>().is_some_and(|first| first.iter().all(is_text))

@@ -112,7 +112,7 @@ impl Look<'_> {
         damage.map_or(Ok(()), Err)
     }
 
-    fn kind(&self, place: &Entry<'_>, head: &[u8]) -> Kind {
+    fn kind(&mut self, place: &Entry<'_>, head: &[u8]) -> Kind {
         let is_numbers = match place.known {
             Known::Numbers(numbers) => numbers.get(place.name) == Some(&place.blob.len()),
             Known::Nothing | Known::Records(_) => false,
@@ -120,7 +120,10 @@ impl Look<'_> {
         match signature(head) {
             // The first bytes of numbers are those of compressed data by chance.
             Some(Kind::Compressed(method))
-                if is_numbers && !compressed::is_sound(method, place.blob) =>
+                if is_numbers
+                    && !compressed::is_sound(method, place.blob, |bytes| {
+                        self.has_pickle(&Blob::memory(bytes))
+                    }) =>
             {
                 Kind::Numbers
             }
@@ -128,6 +131,12 @@ impl Look<'_> {
             None if is_numbers => Kind::Numbers,
             None => Kind::Other,
         }
+    }
+
+    /// Returns whether bytes begin with a pickle, or with a part of one that imports something.
+    fn has_pickle(&mut self, blob: &Blob) -> bool {
+        let loads = pickle::loads(blob, self.limits, &mut self.left.steps, |_, _| false);
+        loads.imports || loads.needs_loader || loads.end > 0 || loads.cut
     }
 
     /// Returns whether a file is a numeric array, according to its header.
@@ -729,7 +738,9 @@ fn is_other(blob: &Blob) -> bool {
     ];
     let Ok(head) = blob.head(tar::BLOCK as u64) else { return false };
     let has_signature = match signature(&head) {
-        Some(Kind::Compressed(method)) => compressed::is_sound(method, blob),
+        Some(Kind::Compressed(method)) => {
+            compressed::is_sound(method, blob, |bytes| compressed::may_be_pickle(&bytes))
+        }
         other => other.is_some(),
     };
     let is_windows = head.starts_with(b"MZ") && head.windows(4).any(|bytes| bytes == b"PE\0\0");

@@ -235,8 +235,8 @@ CONTAINERS = {
     "value-in-old-torch.pth": lambda p: old_torch(bytes(8), p),
     "views-in-old-torch.pth": lambda p: old_torch(bytes(8), views=p),
     "behind-old-torch.pth": lambda p: old_torch(bytes(8), behind=p),
-    "storage-in-old-torch.pth": lambda p: old_torch(p.ljust(64, b"\0")),
-    "compressed-in-old-torch.pth": lambda p: old_torch(zlib.compress(p.ljust(64, b"\0"), 0)[:76].ljust(76, b"\0")),
+    "storage-in-old-torch.pth": lambda p: old_torch(aligned(p)),
+    "compressed-in-old-torch.pth": lambda p: old_torch(aligned(zlib.compress(p))),
     "storage-in-a-package.pt": lambda p: package(p),
     "value-in-a-package.pt": lambda p: package(b"1234", p),
     "compressed-in-a-package.pt": lambda p: package(lzma.compress(p)),
@@ -365,10 +365,14 @@ def old_torch(elements, value=None, views=b"\x80\x02].", behind=b""):
     return tape(members)
 
 
+def aligned(data):
+    return data + bytes(-len(data) % 4)
+
+
 def package(storage, value=None):
     """Returns an archive of `torch.package` with one storage."""
     if value is None:
-        value = b"\x80\x03(X\x07\0\0\0storagectorch\nByteStorage\nK\0X\x03\0\0\0cpuK%ctQ." % len(storage)
+        value = b"\x80\x03(X\x07\0\0\0storagectorch\nByteStorage\nK\0X\x03\0\0\0cpuJ%stQ." % struct.pack("<i", len(storage))
     members = [
         ("p/.data/0.storage", storage),
         ("p/model/model.pkl", value),
