@@ -1,8 +1,9 @@
 //! The memory limit for tensors.
 //!
 //! Each tensor that an operator creates carries a charge, which is returned when its last copy is dropped. Shared bytes
-//! count once, whether variables, arrays or the caller hold them. An operator whose results would not fit is rejected
-//! before it starts.
+//! count once, whether variables, arrays or the caller hold them. An operator whose results and working memory would not
+//! fit is rejected before it starts; a kernel whose results depend on elements reserves them before it creates them
+//! ([`Memory`]).
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -32,12 +33,21 @@ pub struct Budget {
 #[derive(Debug, Default)]
 struct Ledger {
     taken: AtomicU64,
+    /// The maximum of `taken`.
+    peak: AtomicU64,
     /// Charged bytes, by their address range. An operator that only passes bytes through returns the same range: it is
     /// counted once, and is not wrapped in one more owner each time.
     charged: Mutex<HashMap<Range<usize>, Weak<Charged>>>,
 }
 
 impl Ledger {
+    /// Adds bytes; returns the bytes that were taken before.
+    fn add(&self, bytes: u64) -> u64 {
+        let before = self.taken.fetch_add(bytes, Ordering::Relaxed);
+        self.peak.fetch_max(before.saturating_add(bytes), Ordering::Relaxed);
+        before
+    }
+
     fn charged(&self) -> MutexGuard<'_, HashMap<Range<usize>, Weak<Charged>>> {
         self.charged.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -51,19 +61,38 @@ impl Budget {
         Self { ledger: Arc::default(), most }
     }
 
+    /// Returns the charged bytes.
+    pub fn taken(&self) -> u64 {
+        self.ledger.taken.load(Ordering::Relaxed)
+    }
+
+    /// Returns the maximum of the charged bytes so far.
+    pub fn peak(&self) -> u64 {
+        self.ledger.peak.load(Ordering::Relaxed)
+    }
+
+    /// Returns the bytes that may still be charged.
+    pub(crate) fn left(&self) -> u64 {
+        self.most.saturating_sub(self.taken())
+    }
+
     /// Fails if `more` bytes would exceed the budget, or the system cannot provide them.
     ///
     /// # Errors
     /// [`Code::Limit`].
     pub fn check(&self, more: u64) -> Outcome<()> {
-        let taken = self.ledger.taken.load(Ordering::Relaxed);
+        self.fits(self.taken(), more)?;
+        probe(more)
+    }
+
+    fn fits(&self, taken: u64, more: u64) -> Outcome<()> {
         if taken.checked_add(more).is_none_or(|all| all > self.most) {
             let most = self.most;
             let wrong =
                 format!("it would take {more} bytes, where {taken} of at most {most} are taken");
             return Err(Finding::new(Code::Limit, wrong));
         }
-        probe(more)
+        Ok(())
     }
 
     /// Charges the bytes of a tensor until its last copy is dropped, and returns the tensor.
@@ -93,13 +122,25 @@ impl Budget {
     /// # Errors
     /// As [`check`](Self::check).
     pub(crate) fn reserve(&self, bytes: u64) -> Outcome<Charge> {
+        let mut charge = self.charge(0);
+        self.extend(&mut charge, bytes)?;
+        Ok(charge)
+    }
+
+    /// Adds `bytes` to a charge of this budget, if they fit.
+    ///
+    /// # Errors
+    /// As [`check`](Self::check).
+    pub(crate) fn extend(&self, charge: &mut Charge, bytes: u64) -> Outcome<()> {
         self.check(bytes)?;
-        Ok(self.charge(bytes))
+        charge.bytes = charge.bytes.saturating_add(bytes);
+        self.ledger.add(bytes);
+        Ok(())
     }
 
     /// Charges `bytes` until the returned charge is dropped.
     pub fn charge(&self, bytes: u64) -> Charge {
-        self.ledger.taken.fetch_add(bytes, Ordering::Relaxed);
+        self.ledger.add(bytes);
         Charge { bytes, ledger: Arc::clone(&self.ledger) }
     }
 }
@@ -145,9 +186,63 @@ pub struct Charge {
     ledger: Arc<Ledger>,
 }
 
+impl Charge {
+    pub(crate) fn bytes(&self) -> u64 {
+        self.bytes
+    }
+}
+
 impl Drop for Charge {
     fn drop(&mut self) {
         self.ledger.taken.fetch_sub(self.bytes, Ordering::Relaxed);
+    }
+}
+
+/// The memory of a kernel: the budget of its run, or that of the machine while constants are folded without one.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Memory<'a>(pub(crate) Option<&'a Budget>);
+
+impl<'a> Memory<'a> {
+    /// Charges bytes that a kernel is about to allocate, for results whose size depends on elements or to compute in, until
+    /// the returned charge is dropped.
+    ///
+    /// # Errors
+    /// If they exceed the budget of the run, or the system cannot provide them.
+    pub(crate) fn reserve(self, bytes: u64) -> Outcome<Option<Charge>> {
+        match self.0 {
+            Some(budget) => budget.reserve(bytes).map(Some),
+            None => probe(bytes).map(|()| None),
+        }
+    }
+
+    /// Begins a charge that grows while results are created.
+    pub(crate) fn growing(self) -> Growing<'a> {
+        Growing { memory: self, charge: self.0.map(|budget| budget.charge(0)) }
+    }
+
+    /// Returns the bytes that may still be reserved.
+    pub(crate) fn left(self) -> u64 {
+        self.0.map_or(u64::MAX, Budget::left)
+    }
+}
+
+/// A charge for results whose size is not known before they are created.
+#[derive(Debug)]
+pub(crate) struct Growing<'a> {
+    memory: Memory<'a>,
+    charge: Option<Charge>,
+}
+
+impl Growing<'_> {
+    /// Charges bytes that are about to be allocated.
+    ///
+    /// # Errors
+    /// As [`Memory::reserve`].
+    pub(crate) fn add(&mut self, bytes: u64) -> Outcome<()> {
+        match (self.memory.0, &mut self.charge) {
+            (Some(budget), Some(charge)) => budget.extend(charge, bytes),
+            _ => probe(bytes),
+        }
     }
 }
 

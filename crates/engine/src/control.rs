@@ -22,7 +22,7 @@ use crate::fast::Prepared;
 use crate::item::{Item, Outcome};
 use crate::kernels::{axis, flexible};
 use crate::plan::{Mode, Plan, Registers};
-use crate::value::{Strings, Value};
+use crate::value::{STRING, Strings, VALUE, Value};
 
 /// The maximum number of plans that a program keeps, one for each combination of input types.
 const MAX_PLANS: usize = 16;
@@ -368,7 +368,10 @@ impl Control {
         let Some(Value::Sequence(first)) = inputs.first() else {
             return Err(Finding::from("expected a sequence, found none").about_input(0).into());
         };
-        let mut outputs = vec![Vec::with_capacity(first.len()); op.output("").len()];
+        let count = op.output("").len();
+        let lists = (first.len() as u64).saturating_mul(VALUE).saturating_mul(count as u64);
+        let mut handles = context.budget.reserve(lists)?;
+        let mut outputs = vec![Vec::with_capacity(first.len()); count];
         for at in 0..first.len() {
             context.step()?;
             let given = inputs.iter().map(|input| match input {
@@ -379,7 +382,10 @@ impl Control {
             });
             let made = self.body(0)?.run(given.collect::<Outcome<_>>()?, around, context)?;
             expect(made.len(), outputs.len())?;
-            outputs.iter_mut().zip(made).for_each(|(all, one)| all.push(one));
+            for (all, one) in outputs.iter_mut().zip(made) {
+                context.budget.extend(&mut handles, one.handles())?;
+                all.push(one);
+            }
         }
         Ok(outputs.into_iter().map(Value::Sequence).collect())
     }
@@ -435,6 +441,8 @@ impl Body {
             return Err(Finding::from(wrong).into());
         }
         inputs.extend(self.around(around)?);
+        let handles = inputs.iter().map(Value::handles).fold(0, u64::saturating_add);
+        let _handles = context.budget.reserve(handles)?;
         self.routine.run(inputs, context)
     }
 
@@ -451,6 +459,8 @@ impl Body {
         let mut made = self.run(given, around, context)?.into_iter();
         let state: Vec<Value> = made.by_ref().take(count).collect();
         expect(state.len(), count)?;
+        let handles = state.iter().map(Value::handles).fold(0, u64::saturating_add);
+        stacks.state = context.budget.charge(handles);
         stacks.push(made)?;
         Ok(state)
     }
@@ -523,13 +533,16 @@ fn note<'p>(
 /// The results of loop iterations, until they are stacked.
 struct Stacks<'a> {
     values: Vec<Vec<Value>>,
-    charges: Vec<Charge>,
+    charge: Charge,
+    /// The charge for handles of values in the state of the loop.
+    state: Charge,
     context: Context<'a>,
 }
 
 impl<'a> Stacks<'a> {
     fn new(count: usize, context: Context<'a>) -> Self {
-        Self { values: vec![Vec::new(); count], charges: Vec::new(), context }
+        let [charge, state] = [0; 2].map(|bytes| context.budget.charge(bytes));
+        Self { values: vec![Vec::new(); count], charge, state, context }
     }
 
     /// Adds the results of an iteration, within the budget.
@@ -537,10 +550,13 @@ impl<'a> Stacks<'a> {
         let expected = self.values.len();
         for (at, values) in self.values.iter_mut().enumerate() {
             let Some(value) = made.next() else { return expect(at, expected) };
-            // Stacking needs the same amount again.
-            let bytes = value.nbytes().saturating_mul(2);
-            self.context.budget.check(bytes)?;
-            self.charges.push(self.context.budget.charge(bytes));
+            // The elements have a charge of their own; the stack needs the same amount again. A list that grows is copied.
+            let stacked = match &value {
+                Value::Strings(strings) => (strings.elements().len() as u64).saturating_mul(STRING),
+                value => value.nbytes(),
+            };
+            let bytes = stacked.saturating_add(2 * VALUE);
+            self.context.budget.extend(&mut self.charge, bytes)?;
             values.push(value);
         }
         Ok(())
@@ -555,14 +571,17 @@ impl<'a> Stacks<'a> {
             }
             stacked(&values, along)
         };
-        self.values.into_iter().enumerate().map(stack).collect()
+        let Self { values, charge, .. } = self;
+        let made = values.into_iter().enumerate().map(stack).collect();
+        drop(charge);
+        made
     }
 }
 
 /// Stacks tensors along a new axis.
 fn stacked(values: &[Value], along: i64) -> Outcome<Value> {
     if let Some(Value::Strings(first)) = values.first() {
-        let mut elements = Vec::new();
+        let mut elements = Vec::with_capacity(values.len().saturating_mul(first.elements().len()));
         for value in values {
             match value {
                 Value::Strings(one) if one.dims() == first.dims() => {

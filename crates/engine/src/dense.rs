@@ -7,10 +7,11 @@ use burn_backend::{AllocationProperty, TensorData};
 use burn_flex::{FlexTensor, Layout};
 use bytes::Bytes;
 use lodstone_model::{DType, Dim, Kind, Tensor};
-use lodstone_schema::Finding;
 use lodstone_schema::onnx::infer::{MAX_ELEMENTS, ValueInfo};
+use lodstone_schema::{Code, Finding};
 use lodstone_store::Blob;
 
+use crate::budget::Charge;
 use crate::fast::layout::{Elements, Order, ordered};
 use crate::item::{Outcome, TYPES, burn_type};
 use crate::narrow::{Rounding, narrowed, widened};
@@ -29,6 +30,8 @@ pub struct Dense {
     /// The index of the first element in the bytes.
     offset: usize,
     storage: Storage,
+    /// The charge for the bytes, which all views of them share; `None` if the values of a run do not count them.
+    charge: Option<Arc<Charge>>,
 }
 
 /// The bytes of a tensor, which it may share with others.
@@ -105,7 +108,7 @@ impl Dense {
         }
         let strides = Order::RowMajor.strides(&dims);
         let storage = Storage::of(bytes, element_size(dtype));
-        Ok(Self { dtype, dims, strides, offset: 0, storage })
+        Ok(Self { dtype, dims, strides, offset: 0, storage, charge: None })
     }
 
     /// Returns the elements of a dense tensor of a model, reading them if they are not in memory.
@@ -176,7 +179,7 @@ impl Dense {
     /// Copies the elements one by one in row-major order.
     fn gathered(&self) -> Outcome<Bytes> {
         let size = element_size(self.dtype);
-        let mut bytes = Vec::new();
+        let mut bytes = with_capacity(self.nbytes())?;
         let mut at = vec![0; self.dims.len()];
         for _ in 0..self.count() {
             let skipped: isize = at
@@ -223,6 +226,29 @@ impl Dense {
     pub fn nbytes(&self) -> u64 {
         let bits = u64::from(self.dtype.bits().unwrap_or(8));
         (self.count() as u64).saturating_mul(bits).div_ceil(8)
+    }
+
+    /// Returns the size of the bytes in memory, of which the elements may be a part.
+    pub(crate) fn stored_nbytes(&self) -> u64 {
+        self.storage.bytes().len() as u64
+    }
+
+    /// Returns the address of the bytes in memory, or that of their owner if there are none.
+    pub(crate) fn address(&self) -> usize {
+        match (&self.storage, self.storage.bytes()) {
+            (Storage::Aligned(owner), []) => Arc::as_ptr(owner).addr(),
+            (_, bytes) => bytes.as_ptr().addr(),
+        }
+    }
+
+    /// Returns the charge for the bytes in memory.
+    pub(crate) fn charge(&self) -> Option<&Arc<Charge>> {
+        self.charge.as_ref()
+    }
+
+    /// Keeps a charge for the bytes in memory until the last view of them is dropped.
+    pub(crate) fn charged(&mut self, charge: Arc<Charge>) {
+        self.charge = Some(charge);
     }
 
     /// Returns the type, with the elements if there are few.
@@ -301,7 +327,7 @@ impl Dense {
     /// If there are no tensors, they differ, or elements are smaller than a byte.
     pub(crate) fn stacked(all: &[&Self], axis: usize) -> Outcome<Self> {
         let first = all.first().ok_or("no tensors to stack")?;
-        let mut bytes = Vec::new();
+        let mut bytes = with_capacity(first.nbytes().saturating_mul(all.len() as u64))?;
         for one in all {
             if one.dtype != first.dtype || one.dims != first.dims {
                 return Err(format!("cannot stack {one:?} on {first:?}").into());
@@ -342,8 +368,17 @@ impl Dense {
             strides: layout.strides().to_vec(),
             offset: layout.start_offset(),
             storage: Storage::Aligned(tensor.data_arc()),
+            charge: None,
         })
     }
+}
+
+/// Returns an empty list with room for this many bytes.
+fn with_capacity(bytes: u64) -> Outcome<Vec<u8>> {
+    let mut list = Vec::new();
+    let fits = usize::try_from(bytes).is_ok_and(|bytes| list.try_reserve_exact(bytes).is_ok());
+    let wrong = || format!("it would take {bytes} bytes, which the system cannot provide");
+    fits.then_some(list).ok_or_else(|| Finding::new(Code::Limit, wrong()))
 }
 
 /// Returns the size of an element in bytes; 1 if several share a byte.

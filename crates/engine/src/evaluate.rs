@@ -6,6 +6,8 @@ use lodstone_model::{Op, Tensor};
 use lodstone_schema::onnx::simplify::Evaluator;
 use lodstone_schema::{Code, Finding};
 
+use crate::budget::Memory;
+use crate::context::Context;
 use crate::item::Outcome;
 use crate::kernels::{Called, kernel};
 use crate::threads::Threads;
@@ -32,12 +34,21 @@ const THREADED: [&str; 12] = [
 /// # Errors
 /// If the operator has no kernel, or the kernel fails.
 pub fn evaluate(op: &Op, inputs: &[Option<Value>], threads: &Threads) -> Outcome<Vec<Value>> {
+    evaluate_in(op, inputs, threads, Memory::default())
+}
+
+fn evaluate_in(
+    op: &Op,
+    inputs: &[Option<Value>],
+    threads: &Threads,
+    memory: Memory<'_>,
+) -> Outcome<Vec<Value>> {
     let kernel = kernel(&op.domain, &op.kind);
     let kernel = kernel.ok_or_else(|| format!("operator `{}` is not supported", op.kind))?;
     let inputs: Vec<Option<&Value>> = inputs.iter().map(Option::as_ref).collect();
     let sizes = inputs.iter().flatten().map(|value| value.nbytes());
     let touched = sizes.fold(0, u64::saturating_add);
-    compute(kernel.call(op, &inputs, None)?, touched, threads)
+    compute(kernel.call(op, &inputs, memory)?, touched, threads)
 }
 
 /// Runs a kernel that touches this many bytes.
@@ -62,9 +73,28 @@ pub struct Folding<'a>(pub &'a Threads);
 
 impl Evaluator for Folding<'_> {
     fn evaluate(&self, op: &Op, inputs: &[Option<&Tensor>]) -> Option<Vec<Tensor>> {
-        let value = |tensor: &Option<&Tensor>| tensor.map(Value::of).transpose();
-        let inputs = inputs.iter().map(value).collect::<Outcome<Vec<_>>>().ok()?;
-        let made = evaluate(op, &inputs, self.0).ok()?;
-        made.iter().map(Value::tensor).collect::<Outcome<_>>().ok()
+        folded(op, inputs, self.0, Memory::default())
     }
+}
+
+/// A constant folder within the budget of a run. Operators that exceed it fail when they run.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Planning<'a>(pub(crate) Context<'a>);
+
+impl Evaluator for Planning<'_> {
+    fn evaluate(&self, op: &Op, inputs: &[Option<&Tensor>]) -> Option<Vec<Tensor>> {
+        folded(op, inputs, self.0.threads, Memory(Some(self.0.budget)))
+    }
+}
+
+fn folded(
+    op: &Op,
+    inputs: &[Option<&Tensor>],
+    threads: &Threads,
+    memory: Memory<'_>,
+) -> Option<Vec<Tensor>> {
+    let value = |tensor: &Option<&Tensor>| tensor.map(Value::of).transpose();
+    let inputs = inputs.iter().map(value).collect::<Outcome<Vec<_>>>().ok()?;
+    let made = evaluate_in(op, &inputs, threads, memory).ok()?;
+    made.iter().map(Value::tensor).collect::<Outcome<_>>().ok()
 }

@@ -20,7 +20,7 @@ use crate::budget::Charge;
 use crate::context::Context;
 use crate::control::Routine;
 use crate::error::{Error, Result};
-use crate::evaluate::Folding;
+use crate::evaluate::Planning;
 use crate::kernels::is_computed;
 use crate::plan::Mode;
 use crate::quantized;
@@ -292,13 +292,13 @@ fn fold(program: &mut Topology, context: Context<'_>) -> Result<u64> {
     let main = program.blocks.first();
     let constants = main.iter().flat_map(|main| &main.initializers);
     let own = constants.map(|constant| constant.tensor.data.len()).fold(0, u64::saturating_add);
-    let most = own.max(MIN_FOLDED);
+    let most = own.max(MIN_FOLDED).min(context.budget.left());
     let mut model = Model::default();
     model.set_main(std::mem::replace(program, Topology::new(Dialect::Onnx)).into());
     let Inference { blocks, .. } = infer(&model, &infer::Options::default());
     let source = model.main().ok_or_else(|| Finding::internal("a model has no program"))?;
     let bounds = Bounds { each: most, all: most };
-    let simple = simplify(source, &[], &blocks, &Folding(context.threads), bounds)?;
+    let simple = simplify(source, &[], &blocks, &Planning(context), bounds)?;
     *program = simple.program.into_topology();
     if let Some(main) = program.blocks.first_mut() {
         main.initializers = simple.parameters;

@@ -9,12 +9,21 @@ use super::aligned::Aligned;
 use crate::budget::{Budget, Charge};
 use crate::item::Outcome;
 
-/// Memory that was released.
-type Free = Mutex<Vec<Aligned<f32>>>;
+/// The memory of results of a run that was released, and may be used again.
+#[derive(Debug)]
+pub(crate) struct Buffers(Arc<Mutex<Pool>>);
 
-/// The memory of results of a run, those that were released.
-#[derive(Debug, Default)]
-pub(crate) struct Buffers(Arc<Free>);
+#[derive(Debug)]
+struct Pool {
+    free: Vec<Aligned<f32>>,
+    /// The bytes of all memory that the run took, released or not.
+    all: u64,
+    /// The bytes that the run reserved for its results.
+    reserved: u64,
+    /// The charge for what `all` exceeds them by because memory is kept.
+    excess: Charge,
+    budget: Budget,
+}
 
 /// The memory that a plan keeps from run to run, and its charge.
 #[derive(Debug, Default)]
@@ -25,7 +34,7 @@ pub(crate) struct Spare(Mutex<Option<(Vec<Aligned<f32>>, Charge)>>);
 pub(crate) struct Buffer {
     memory: Aligned<f32>,
     count: usize,
-    home: Weak<Free>,
+    home: Weak<Mutex<Pool>>,
 }
 
 /// Memory may be this many times as large as what it is used for.
@@ -37,19 +46,60 @@ impl Buffers {
     /// # Errors
     /// If memory is insufficient.
     pub(crate) fn take(&self, count: usize) -> Outcome<Buffer> {
-        let mut free = locked(&self.0);
+        let mut pool = locked(&self.0);
         let fits = |(_, memory): &(usize, &Aligned<f32>)| {
             (count..=count.saturating_mul(LOOSE)).contains(&memory.len())
         };
-        let found = free.iter().enumerate().filter(fits);
+        let found = pool.free.iter().enumerate().filter(fits);
         let best = found.min_by_key(|(_, memory)| memory.len()).map(|(at, _)| at);
-        let memory = best.map(|at| free.swap_remove(at));
-        drop(free);
+        let memory = best.map(|at| pool.free.swap_remove(at));
         let memory = match memory {
             Some(memory) => memory,
-            None => Aligned::zeroed(count)?,
+            None => {
+                pool.make_room((count as u64).saturating_mul(size_of::<f32>() as u64));
+                drop(pool);
+                Aligned::zeroed(count)?
+            }
         };
         Ok(Buffer { memory, count, home: Arc::downgrade(&self.0) })
+    }
+
+    /// Frees all memory that was released.
+    pub(crate) fn clear(&self) {
+        let mut pool = locked(&self.0);
+        let freed: u64 = pool.free.iter().map(nbytes).sum();
+        pool.free.clear();
+        pool.all = pool.all.saturating_sub(freed);
+        let excess = pool.all.saturating_sub(pool.reserved).min(pool.excess.bytes());
+        pool.excess = pool.budget.charge(excess);
+    }
+}
+
+fn nbytes(memory: &Aligned<f32>) -> u64 {
+    memory.bytes().len() as u64
+}
+
+impl Pool {
+    /// Counts new memory; frees what was released if all would exceed what is charged.
+    fn make_room(&mut self, bytes: u64) {
+        self.all = self.all.saturating_add(bytes);
+        while self.all > self.charged() {
+            let Some(memory) = self.free.pop() else { return };
+            self.all = self.all.saturating_sub(nbytes(&memory));
+        }
+    }
+
+    fn charged(&self) -> u64 {
+        self.reserved.saturating_add(self.excess.bytes())
+    }
+
+    /// Keeps memory that was released, if the budget has room for it.
+    fn keep(&mut self, memory: Aligned<f32>) {
+        let more = self.all.saturating_sub(self.charged());
+        match more == 0 || self.budget.extend(&mut self.excess, more).is_ok() {
+            true => self.free.push(memory),
+            false => self.all = self.all.saturating_sub(nbytes(&memory)),
+        }
     }
 }
 
@@ -63,14 +113,14 @@ impl Buffer {
     }
 }
 
-fn locked(free: &Free) -> MutexGuard<'_, Vec<Aligned<f32>>> {
-    free.lock().unwrap_or_else(PoisonError::into_inner)
+fn locked(pool: &Mutex<Pool>) -> MutexGuard<'_, Pool> {
+    pool.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Drop for Buffer {
     fn drop(&mut self) {
         if let Some(home) = self.home.upgrade() {
-            locked(&home).push(std::mem::take(&mut self.memory));
+            locked(&home).keep(std::mem::take(&mut self.memory));
         }
     }
 }
@@ -101,24 +151,43 @@ impl From<Buffer> for Bytes {
     }
 }
 
+#[cfg(test)]
+impl Default for Buffers {
+    fn default() -> Self {
+        let budget = Budget::default();
+        let (free, excess) = (Vec::new(), budget.charge(0));
+        Self(Arc::new(Mutex::new(Pool { free, all: 0, reserved: 0, excess, budget })))
+    }
+}
+
 impl Spare {
     /// Frees all memory.
     pub(crate) fn clear(&self) {
-        drop(self.take());
+        drop(self.kept());
     }
 
-    /// Takes all memory.
-    pub(crate) fn take(&self) -> Buffers {
-        let kept = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
-        let free = kept.map(|(free, _)| free).unwrap_or_default();
-        Buffers(Arc::new(Mutex::new(free)))
+    fn kept(&self) -> Option<(Vec<Aligned<f32>>, Charge)> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+
+    /// Takes all memory for a run that reserves `reserved` bytes for its results. Returns their charge, too.
+    ///
+    /// # Errors
+    /// If the budget has no room for the results.
+    pub(crate) fn take(&self, reserved: u64, budget: &Budget) -> Outcome<(Buffers, Charge)> {
+        // The results use this memory: it is not counted beside them.
+        let free = self.kept().map(|(free, _)| free).unwrap_or_default();
+        let charge = budget.reserve(reserved)?;
+        let all: u64 = free.iter().map(nbytes).sum();
+        let excess = budget.charge(all.saturating_sub(reserved));
+        let pool = Pool { free, all, reserved, excess, budget: budget.clone() };
+        Ok((Buffers(Arc::new(Mutex::new(pool))), charge))
     }
 
     /// Keeps memory for the next run, if the budget has room for it.
     pub(crate) fn put(&self, buffers: &Buffers, budget: &Budget) {
-        let free = std::mem::take(&mut *locked(&buffers.0));
-        let bytes = free.iter().map(|memory| memory.bytes().len() as u64).sum();
-        if let Ok(charge) = budget.reserve(bytes) {
+        let free = std::mem::take(&mut locked(&buffers.0).free);
+        if let Ok(charge) = budget.reserve(free.iter().map(nbytes).sum()) {
             *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some((free, charge));
         }
     }

@@ -6,6 +6,7 @@ use lodstone_schema::Finding;
 use super::sequence::{attribute, value};
 use super::tensor::long;
 use super::{Made, RunValues, around, axis};
+use crate::budget::Memory;
 use crate::dense::Dense;
 use crate::item::{Item, Outcome};
 use crate::value::Value;
@@ -18,7 +19,7 @@ pub(super) fn kernel(kind: &str) -> Option<RunValues> {
 }
 
 /// Writes an update into the cache of each example, from the given index of an axis on.
-fn scatter(op: &Op, inputs: &[Option<Value>]) -> Made {
+fn scatter(op: &Op, inputs: &[Option<Value>], memory: Memory<'_>) -> Made {
     let (cache, update) = (value(inputs, 0)?.dense()?, value(inputs, 1)?.dense()?);
     let dims = cache.dims();
     let at = axis(attribute(op, "axis", -2), dims.len())?;
@@ -43,6 +44,7 @@ fn scatter(op: &Op, inputs: &[Option<Value>]) -> Made {
         return Err(Finding::from(format!("expected {batch} indices")).about_input(2));
     }
     let row = behind.iter().product::<usize>() * (bits as usize / 8);
+    let _copies = memory.reserve(cache.nbytes().saturating_add(update.nbytes()))?;
     let (mut bytes, source) = (cache.bytes()?.to_vec(), update.bytes()?);
     if bytes.is_empty() || source.is_empty() {
         return Ok(vec![cache.clone().into()]);

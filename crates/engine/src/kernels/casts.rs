@@ -5,6 +5,7 @@ use lodstone_schema::onnx::dtype;
 
 use super::sequence::{attribute, value};
 use super::{Made, RunValues, text_casts};
+use crate::budget::Memory;
 use crate::dense::Dense;
 use crate::item::Outcome;
 use crate::narrow::{Power, Rounding, narrowed, widened};
@@ -13,8 +14,10 @@ use crate::value::Value;
 pub(super) fn kernel(kind: &str) -> Option<RunValues> {
     Some(match kind {
         "BitCast" => bit_cast,
-        "Cast" => |op, inputs| cast(op, inputs, target(op)?),
-        "CastLike" => |op, inputs| cast(op, inputs, value(inputs, 1)?.info()?.dtype()),
+        "Cast" => |op, inputs, memory| cast(op, inputs, target(op)?, memory),
+        "CastLike" => {
+            |op, inputs, memory| cast(op, inputs, value(inputs, 1)?.info()?.dtype(), memory)
+        }
         _ => return None,
     })
 }
@@ -25,10 +28,10 @@ fn target(op: &Op) -> Outcome<DType> {
     to.ok_or_else(|| "expected an element type".into())
 }
 
-fn cast(op: &Op, inputs: &[Option<Value>], to: DType) -> Made {
+fn cast(op: &Op, inputs: &[Option<Value>], to: DType, memory: Memory<'_>) -> Made {
     let x = value(inputs, 0)?;
     if to == DType::String || matches!(x, Value::Strings(_)) {
-        return Ok(vec![text_casts::cast(x, to)?]);
+        return Ok(vec![text_casts::cast(x, to, memory)?]);
     }
     let power = match op.attribute("round_mode") {
         Some(AttributeValue::String(mode)) => match mode.to_string().as_str() {
@@ -44,7 +47,7 @@ fn cast(op: &Op, inputs: &[Option<Value>], to: DType) -> Made {
 }
 
 /// Reinterprets the bits of each element as another type of the same size.
-fn bit_cast(op: &Op, inputs: &[Option<Value>]) -> Made {
+fn bit_cast(op: &Op, inputs: &[Option<Value>], _: Memory<'_>) -> Made {
     let (x, to) = (value(inputs, 0)?.dense()?, target(op)?);
     if x.dtype().bits().is_none() || x.dtype().bits() != to.bits() {
         return Err(format!("{} and {to} have elements of different sizes", x.dtype()).into());

@@ -11,6 +11,7 @@ use super::scores::{Rows, scored};
 use super::sequence::{attribute, value};
 use super::tensor::bounded;
 use super::{Call, Made, Run, RunValues, count, one};
+use crate::budget::Memory;
 use crate::item::{Item, Outcome};
 use crate::value::{Strings, Value};
 
@@ -172,6 +173,18 @@ fn table<K: std::hash::Hash + Eq>(keys: &[K]) -> HashMap<&K, usize> {
     keys.iter().enumerate().map(|(at, key)| (key, at)).collect()
 }
 
+/// The memory of the index of a category and of two copies of its number, in bytes.
+const INDEX: u64 = size_of::<Option<usize>>() as u64 + 16;
+
+/// Returns the number of elements of a tensor.
+fn elements(x: &Value) -> u64 {
+    match x {
+        Value::Strings(x) => x.elements().len() as u64,
+        Value::Dense(x) => x.count() as u64,
+        _ => 0,
+    }
+}
+
 /// Returns the index of the category of each element, and the dims.
 fn indices(x: &Value, categories: &Categories) -> Outcome<(Vec<Option<usize>>, Vec<usize>)> {
     match x {
@@ -190,8 +203,9 @@ fn indices(x: &Value, categories: &Categories) -> Outcome<(Vec<Option<usize>>, V
 }
 
 /// Strings to integers, and integers to strings.
-fn map_categories(op: &Op, inputs: &[Option<Value>]) -> Made {
+fn map_categories(op: &Op, inputs: &[Option<Value>], memory: Memory<'_>) -> Made {
     let (x, categories) = (value(inputs, 0)?, Categories::of(op));
+    let _places = memory.reserve(elements(x).saturating_mul(INDEX))?;
     let (places, dims) = indices(x, &categories)?;
     if let Value::Strings(_) = x {
         let default = attribute(op, "default_int64", -1);
@@ -209,14 +223,17 @@ fn map_categories(op: &Op, inputs: &[Option<Value>]) -> Made {
 }
 
 /// Adds a dim with a 1 for the category of each element, and zeros for the others.
-fn one_hot(op: &Op, inputs: &[Option<Value>]) -> Made {
+fn one_hot(op: &Op, inputs: &[Option<Value>], memory: Memory<'_>) -> Made {
     let categories = Categories::of(op);
     let number = categories.numbers.len().max(categories.texts.len());
-    let (places, mut dims) = indices(value(inputs, 0)?, &categories)?;
+    let x = value(inputs, 0)?;
+    let _places = memory.reserve(elements(x).saturating_mul(INDEX))?;
+    let (places, mut dims) = indices(x, &categories)?;
     if attribute(op, "zeros", 1) == 0 && places.contains(&None) {
         return Err("an element has no category".into());
     }
     dims.push(number);
+    let _numbers = memory.reserve((bounded(&dims)? as u64).saturating_mul(16))?;
     let mut made = vec![0_i64; bounded(&dims)?];
     for (row, place) in made.chunks_mut(number.max(1)).zip(places) {
         place.and_then(|at| row.get_mut(at)).into_iter().for_each(|cell| *cell = 1);

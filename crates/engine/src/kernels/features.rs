@@ -8,11 +8,12 @@ use lodstone_schema::Finding;
 
 use super::indexing::places;
 use super::sequence::value;
-use super::tensor::{bounded, dims_from};
+use super::tensor::bounded;
 use super::{Call, Made, Run, RunValues, one};
+use crate::budget::Memory;
 use crate::dense::Dense;
 use crate::item::{Item, Outcome};
-use crate::value::{Strings, Value};
+use crate::value::{STRING, Strings, Value};
 
 pub(super) fn kernel(kind: &str) -> Option<Run> {
     Some(match kind {
@@ -119,12 +120,18 @@ impl Labels {
 }
 
 /// Replaces keys by values, and other elements by a default.
-fn encode(op: &Op, inputs: &[Option<Value>]) -> Made {
+fn encode(op: &Op, inputs: &[Option<Value>], memory: Memory<'_>) -> Made {
     let x = value(inputs, 0)?;
     let (keys, values) = match op.attribute("classes_strings") {
         Some(AttributeValue::Strings(_)) => classes(op, x)?,
         _ => (Labels::of(op, "keys")?.normalized(), Labels::of(op, "values")?),
     };
+    let count = match x {
+        Value::Strings(strings) => strings.elements().len(),
+        x => x.dense()?.count(),
+    };
+    // A label and its value, and the bytes of values.
+    let _labels = memory.reserve((count as u64).saturating_mul(2 * STRING + 8))?;
     let (labels, dims) = (Labels::from_value(x)?.normalized(), dims(x)?);
     if labels.dtype != keys.dtype {
         return Err(format!("keys of {} do not match {}", keys.dtype, labels.dtype).into());
@@ -153,9 +160,12 @@ fn classes(op: &Op, x: &Value) -> Outcome<(Labels, Labels)> {
 }
 
 fn dims(value: &Value) -> Outcome<Vec<usize>> {
-    let shape = value.tensor()?.shape;
-    let dims: Vec<i64> = shape.iter().map(|dim| i64::try_from(*dim).unwrap_or(i64::MAX)).collect();
-    dims_from(&dims)
+    let dims = match value {
+        Value::Strings(strings) => strings.dims(),
+        value => value.dense()?.dims(),
+    };
+    bounded(dims)?;
+    Ok(dims.to_vec())
 }
 
 /// Returns the value of elements that are not keys.

@@ -9,9 +9,10 @@ use lodstone_schema::Finding;
 use super::sequence::{attribute, value};
 use super::tensor::{bounded, whole};
 use super::{Made, RunValues, count, dim_at};
+use crate::budget::Memory;
 use crate::dense::Dense;
 use crate::item::{Item, Outcome};
-use crate::value::{Map, Strings, Value};
+use crate::value::{Map, STRING, Strings, VALUE, Value};
 
 pub(super) fn values(kind: &str) -> Option<RunValues> {
     Some(match kind {
@@ -24,6 +25,9 @@ pub(super) fn values(kind: &str) -> Option<RunValues> {
 
 /// The maximum number of values of a sparse map, which only an attribute determines.
 const MAX_CELLS: usize = 1 << 24;
+
+/// The memory of a key or a value in a list or a table, in bytes, with that of a row of results.
+const ENTRY: u64 = 2 * size_of::<Scalar>() as u64 + STRING;
 
 /// A key or a value of a map.
 #[derive(Clone)]
@@ -122,9 +126,29 @@ fn row(values: &[Scalar], dtype: DType) -> Outcome<Value> {
     Ok(Item::numbers(numbers, kind, &dims)?.dense()?.into())
 }
 
+/// Returns the number of entries of a map.
+fn pairs_of(value: &Value) -> u64 {
+    match value {
+        Value::Map(map) => map.values.len() as u64,
+        _ => 0,
+    }
+}
+
+/// Returns the number of elements of a list attribute.
+fn length(op: &Op, name: &str) -> u64 {
+    match op.attribute(name) {
+        Some(AttributeValue::Strings(texts)) => texts.len() as u64,
+        Some(AttributeValue::Longs(numbers)) => numbers.len() as u64,
+        _ => 0,
+    }
+}
+
 /// Returns the values of the keys of a vocabulary; those of missing keys are 0 or empty.
-fn vectorize(op: &Op, inputs: &[Option<Value>]) -> Made {
+fn vectorize(op: &Op, inputs: &[Option<Value>], memory: Memory<'_>) -> Made {
     let input = value(inputs, 0)?;
+    let words = ["string_vocabulary", "int64_vocabulary"].iter().map(|name| length(op, name));
+    let entries_of = pairs_of(input).saturating_add(words.sum());
+    let _entries = memory.reserve(entries_of.saturating_mul(4 * ENTRY))?;
     let map = entries(input)?;
     let vocabulary = list(op, "string_vocabulary").or_else(|| list(op, "int64_vocabulary"));
     let keys = scalars(&vocabulary.ok_or("expected a vocabulary, found none")?)?;
@@ -148,13 +172,15 @@ fn vectorize(op: &Op, inputs: &[Option<Value>]) -> Made {
 }
 
 /// Returns the values of a map in the order of their integer keys; in the sparse form, a key is the index of its value.
-fn cast(op: &Op, inputs: &[Option<Value>]) -> Made {
+fn cast(op: &Op, inputs: &[Option<Value>], memory: Memory<'_>) -> Made {
     let text = |name: &str| match op.attribute(name) {
         Some(AttributeValue::String(text)) => text.to_string(),
         _ => String::new(),
     };
     let mut map = Vec::new();
-    for (key, value) in entries(value(inputs, 0)?)? {
+    let input = value(inputs, 0)?;
+    let _entries = memory.reserve(pairs_of(input).saturating_mul(2 * ENTRY))?;
+    for (key, value) in entries(input)? {
         let Scalar::Long(key) = key else { return Err("expected keys that are integers".into()) };
         map.push((key, value));
     }
@@ -165,6 +191,7 @@ fn cast(op: &Op, inputs: &[Option<Value>]) -> Made {
         "TO_STRING" => (DType::String, Scalar::Text(Bytes::from_static(b"0.f"))),
         other => return Err(format!("`cast_to` `{other}` is not known").into()),
     };
+    let _cells;
     let values = match text("map_form").as_str() {
         "" | "DENSE" => map.iter().map(|(_, value)| converted(value, dtype)).collect(),
         "SPARSE" => {
@@ -172,6 +199,7 @@ fn cast(op: &Op, inputs: &[Option<Value>]) -> Made {
             if cells > MAX_CELLS {
                 return Err(format!("`max_map` {cells} exceeds the limit of {MAX_CELLS}").into());
             }
+            _cells = memory.reserve((cells as u64).saturating_mul(ENTRY))?;
             let mut values = vec![pad; cells];
             for (key, value) in map {
                 let cell = count(key)?;
@@ -206,7 +234,7 @@ fn converted(value: &Scalar, to: DType) -> Outcome<Scalar> {
 }
 
 /// Returns a sequence of maps from labels to scores, one for each row.
-fn zip(op: &Op, inputs: &[Option<Value>]) -> Made {
+fn zip(op: &Op, inputs: &[Option<Value>], memory: Memory<'_>) -> Made {
     let x = value(inputs, 0)?.dense()?;
     let keys = list(op, "classlabels_strings").or_else(|| list(op, "classlabels_int64s"));
     let keys = keys.ok_or("expected labels, found none")?;
@@ -214,12 +242,15 @@ fn zip(op: &Op, inputs: &[Option<Value>]) -> Made {
     if x.dims().last() != Some(&labels) {
         return Err(format!("expected {labels} scores in each row, found {:?}", x.dims()).into());
     }
+    // A list of rows, and in each map the keys and a value for each of them.
+    let count = if x.dims().len() == 2 { dim_at(x.dims(), 0)? } else { 1 };
+    let handles = bounded(&[count, labels.saturating_add(4)])? as u64;
+    let _handles = memory.reserve(handles.saturating_mul(VALUE))?;
     let rows: Vec<Dense> = match x.dims().len() {
         1 => vec![x.clone()],
-        2 => (0..dim_at(x.dims(), 0)?).map(|at| x.index(0, at)).collect::<Outcome<_>>()?,
+        2 => (0..count).map(|at| x.index(0, at)).collect::<Outcome<_>>()?,
         rank => return Err(format!("expected 1 or 2 dims, found {rank}").into()),
     };
-    bounded(&[rows.len(), labels])?;
     let map = |row: Dense| {
         let score = |at| row.index(0, at).map(Value::from);
         let scores = (0..labels).map(score).collect::<Outcome<_>>()?;

@@ -58,18 +58,20 @@ mod trees;
 mod unfold;
 mod vision;
 mod windows;
+mod working;
 
 pub(crate) use pool::pooled_windows;
 pub(crate) use resize::nearest;
 pub(crate) use tensor::{common, converted};
 pub(crate) use windows::Windows;
+pub(crate) use working::Working;
 
 use lodstone_model::{AttributeValue, Op};
 use lodstone_schema::Finding;
 use lodstone_schema::onnx::meaning;
 pub(crate) use lodstone_schema::places::at_mut;
 
-use crate::budget::{Budget, Charge, probe};
+use crate::budget::{Charge, Memory};
 use crate::control::Control;
 use crate::item::{Item, Outcome};
 use crate::narrow::widened;
@@ -79,7 +81,7 @@ use crate::value::Value;
 pub(crate) type Run = fn(&Call<'_>) -> Made;
 
 /// A kernel on values of any kind, by position; `None` for an input that is omitted.
-pub(crate) type RunValues = fn(&Op, &[Option<Value>]) -> Made;
+pub(crate) type RunValues = fn(&Op, &[Option<Value>], Memory<'_>) -> Made;
 
 /// The result of a kernel: a value for each output.
 pub(crate) type Made = Outcome<Vec<Value>>;
@@ -95,8 +97,28 @@ pub(crate) enum Kernel {
 pub(crate) enum Called<'a> {
     Dense(Run, Call<'a>),
     /// A kernel that moves elements, on tensors of strings.
-    Moving(Run, &'a Op, Vec<Option<Value>>),
-    Values(RunValues, &'a Op, Vec<Option<Value>>),
+    Moving(Run, &'a Op, Inputs<'a>),
+    Values(RunValues, &'a Op, Inputs<'a>),
+}
+
+/// Inputs of any kind, by position.
+pub(crate) struct Inputs<'a> {
+    values: Vec<Option<Value>>,
+    memory: Memory<'a>,
+    /// The charge for copies of the handles of values in sequences and maps.
+    _handles: Option<Charge>,
+}
+
+impl<'a> Inputs<'a> {
+    fn new(inputs: &[Option<&Value>], memory: Memory<'a>) -> Outcome<Self> {
+        let handles = inputs.iter().flatten().map(|value| value.handles());
+        let handles = match handles.fold(0, u64::saturating_add) {
+            0 => None,
+            bytes => memory.reserve(bytes)?,
+        };
+        let values = inputs.iter().map(|value| value.cloned()).collect();
+        Ok(Self { values, memory, _handles: handles })
+    }
 }
 
 impl Kernel {
@@ -108,13 +130,13 @@ impl Kernel {
         self,
         op: &'a Op,
         inputs: &[Option<&Value>],
-        budget: Option<&'a Budget>,
+        memory: Memory<'a>,
     ) -> Outcome<Called<'a>> {
-        let values = || inputs.iter().map(|value| value.cloned()).collect();
+        let values = || Inputs::new(inputs, memory);
         Ok(match self {
-            Self::Dense(run) if moves::are_texts(op, inputs) => Called::Moving(run, op, values()),
-            Self::Dense(run) => Called::Dense(run, Call { budget, ..Call::new(op, inputs)? }),
-            Self::Values(run) => Called::Values(run, op, values()),
+            Self::Dense(run) if moves::are_texts(op, inputs) => Called::Moving(run, op, values()?),
+            Self::Dense(run) => Called::Dense(run, Call { memory, ..Call::new(op, inputs)? }),
+            Self::Values(run) => Called::Values(run, op, values()?),
         })
     }
 }
@@ -130,8 +152,8 @@ impl Called<'_> {
     pub(crate) fn run(&self) -> Made {
         match self {
             Self::Dense(run, call) => run(call),
-            Self::Moving(run, op, inputs) => moves::run(*run, op, inputs),
-            Self::Values(run, op, inputs) => run(op, inputs),
+            Self::Moving(run, op, inputs) => moves::run(*run, op, &inputs.values, inputs.memory),
+            Self::Values(run, op, inputs) => run(op, &inputs.values, inputs.memory),
         }
     }
 }
@@ -225,8 +247,7 @@ pub fn is_computed(domain: &str, kind: &str) -> bool {
 pub(crate) struct Call<'a> {
     pub(crate) op: &'a Op,
     inputs: Vec<Option<Item>>,
-    /// The budget of the run; `None` while constants are folded.
-    budget: Option<&'a Budget>,
+    memory: Memory<'a>,
 }
 
 /// Returns one output.
@@ -250,7 +271,7 @@ impl<'a> Call<'a> {
             view.map_err(|finding| finding.about_input(number))
         };
         let inputs = inputs.iter().enumerate().map(item).collect::<Outcome<_>>()?;
-        Ok(Self { op, inputs, budget: None })
+        Ok(Self { op, inputs, memory: Memory::default() })
     }
 
     /// Creates views of the inputs; elements of narrow types are widened.
@@ -263,20 +284,17 @@ impl<'a> Call<'a> {
             view.map_err(|finding| finding.about_input(number))
         };
         let inputs = inputs.iter().enumerate().map(item).collect::<Outcome<_>>()?;
-        Ok(Self { op, inputs, budget: None })
+        Ok(Self { op, inputs, memory: Memory::default() })
     }
 
-    /// Charges the memory in which a kernel computes, beside its inputs and results, until the returned charge is
-    /// dropped: tensors of the given dims, whose elements together take `width` bytes.
+    /// Charges the memory in which a kernel computes, beside its inputs and results, or results whose dims depend on
+    /// elements, until the returned charge is dropped: tensors of the given dims, whose elements together take `width`
+    /// bytes.
     ///
     /// # Errors
     /// If they are too large, exceed the budget of the run, or the system cannot provide them.
     pub(crate) fn workspace(&self, dims: &[usize], width: u64) -> Outcome<Option<Charge>> {
-        let bytes = (tensor::bounded(dims)? as u64).saturating_mul(width);
-        match self.budget {
-            Some(budget) => budget.reserve(bytes).map(Some),
-            None => probe(bytes).map(|()| None),
-        }
+        self.memory.reserve((tensor::bounded(dims)? as u64).saturating_mul(width))
     }
 
     /// Returns an optional input.

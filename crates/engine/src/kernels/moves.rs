@@ -6,6 +6,7 @@ use lodstone_schema::Finding;
 
 use super::tensor::long;
 use super::{Call, Made, Run};
+use crate::budget::Memory;
 use crate::item::{Item, Outcome};
 use crate::value::{Strings, Value};
 
@@ -34,6 +35,9 @@ const MOVING: [&str; 21] = [
     "Where",
 ];
 
+/// The memory of a string that is moved, in bytes: its handle, and two copies of its index.
+const MOVED: u64 = size_of::<Bytes>() as u64 + 16;
+
 /// Returns whether an operator moves strings.
 pub(super) fn are_texts(op: &Op, inputs: &[Option<&Value>]) -> bool {
     let mut texts = inputs.iter().flatten().filter(|value| matches!(value, Value::Strings(_)));
@@ -41,7 +45,13 @@ pub(super) fn are_texts(op: &Op, inputs: &[Option<&Value>]) -> bool {
 }
 
 /// Runs a kernel on the indices of the strings of all inputs.
-pub(super) fn run(run: Run, op: &Op, inputs: &[Option<Value>]) -> Made {
+pub(super) fn run(run: Run, op: &Op, inputs: &[Option<Value>], memory: Memory<'_>) -> Made {
+    let count = inputs.iter().flatten().map(|value| match value {
+        Value::Strings(strings) => strings.elements().len() as u64,
+        _ => 0,
+    });
+    let _lists = memory.reserve(count.sum::<u64>().saturating_mul(MOVED))?;
+
     let mut texts: Vec<Bytes> = Vec::new();
     let mut items = Vec::with_capacity(inputs.len());
     for value in inputs {
@@ -59,9 +69,10 @@ pub(super) fn run(run: Run, op: &Op, inputs: &[Option<Value>]) -> Made {
     let text = |at: i64| usize::try_from(at).ok().and_then(|at| texts.get(at)).cloned();
     let strings = |value: Value| {
         let indices = Item::of(value.dense()?)?;
+        let _found = memory.reserve((value.dense()?.count() as u64).saturating_mul(MOVED))?;
         let found = indices.to_longs()?.into_iter().map(text).collect::<Option<Vec<Bytes>>>();
         let found = found.ok_or_else(|| Finding::internal("an index has no string"))?;
         Ok(Value::Strings(Strings::new(indices.shape(), found)?))
     };
-    run(&Call { op, inputs: items, budget: None })?.into_iter().map(strings).collect::<Outcome<_>>()
+    run(&Call { op, inputs: items, memory })?.into_iter().map(strings).collect::<Outcome<_>>()
 }

@@ -7,6 +7,7 @@ use lodstone_model::Op;
 use super::sequence::value;
 use super::tensor::bounded;
 use super::{Call, Made, RunValues, count};
+use crate::budget::Memory;
 use crate::item::{Item, Outcome};
 use crate::value::Value;
 
@@ -29,9 +30,15 @@ struct Pool {
     most: usize,
 }
 
-fn frequencies(op: &Op, inputs: &[Option<Value>]) -> Made {
+fn frequencies(op: &Op, inputs: &[Option<Value>], memory: Memory<'_>) -> Made {
     let call = &Call::new(op, &[])?;
     let (x, mut known) = (value(inputs, 0)?, HashMap::new());
+    let elements = match x {
+        Value::Strings(strings) => strings.elements().len(),
+        x => x.dense()?.count(),
+    };
+    // A token, and a copy of an integer.
+    let _tokens = memory.reserve((elements as u64).saturating_mul(16 + 8))?;
     let (tokens, dims, pool) = match x {
         Value::Strings(strings) => {
             let pool = call.texts("pool_strings").unwrap_or_default();
@@ -60,6 +67,7 @@ fn frequencies(op: &Op, inputs: &[Option<Value>]) -> Made {
         [rows, length] => (rows, length, vec![rows, width]),
         _ => return Err(format!("expected 1 or 2 dims, found {dims:?}").into()),
     };
+    let _counts = memory.reserve((bounded(&[rows, width])? as u64).saturating_mul(8))?;
     let mut counts = vec![0.0; bounded(&[rows, width])?];
     let skips = count(call.int("max_skip_count", 0))?;
     for (row, counts) in counts.chunks_exact_mut(width).enumerate() {

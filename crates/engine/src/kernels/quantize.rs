@@ -10,6 +10,7 @@ use lodstone_schema::onnx::dtype;
 use super::linear::product;
 use super::tensor::long;
 use super::{Call, Made, Run, RunValues, all, axis, count, dim_at, one};
+use crate::budget::Memory;
 use crate::item::{Item, Outcome};
 use crate::narrow::{Power, Rounding, is_narrow, narrowed};
 use crate::value::Value;
@@ -87,7 +88,7 @@ fn spread(call: &Call<'_>, part: &Item, shape: &[usize]) -> Outcome<Item> {
     part.clone().selected(at, &places)
 }
 
-fn quantize(op: &Op, inputs: &[Option<Value>]) -> Made {
+fn quantize(op: &Op, inputs: &[Option<Value>], _: Memory<'_>) -> Made {
     let call = &Call::widened(op, inputs)?;
     let (x, scale) = (call.input(0)?, call.input(1)?);
     let shape = x.shape();
@@ -121,7 +122,7 @@ pub(super) fn saturated(x: &Item, to: BurnType) -> Outcome<Item> {
     x.map(|x| Flex::float_clamp(x, Scalar::Float(least), Scalar::Float(greatest)))?.cast(to)
 }
 
-fn dequantize(op: &Op, inputs: &[Option<Value>]) -> Made {
+fn dequantize(op: &Op, inputs: &[Option<Value>], _: Memory<'_>) -> Made {
     let call = &Call::widened(op, inputs)?;
     let (x, scale) = (call.input(0)?, call.input(1)?);
     let shape = x.shape();

@@ -2,6 +2,8 @@
 
 use std::cmp::Ordering;
 
+use burn_backend::TensorData;
+
 use super::tensor::{bounded, long};
 use super::{Call, Made, Run, all, around, at_mut, axis, count, dim_at, one};
 use crate::item::{Item, Outcome};
@@ -16,9 +18,21 @@ pub(super) fn kernel(kind: &str) -> Option<Run> {
     })
 }
 
+/// Returns the number of true elements.
+fn count_of(truths: &[bool]) -> usize {
+    truths.iter().filter(|is| **is).count()
+}
+
 /// Returns the flat indices of the true elements.
 fn numbers_of(truths: &[bool]) -> Vec<i64> {
-    (0..).zip(truths).filter(|(_, is)| **is).map(|(number, _)| number).collect()
+    let mut numbers = Vec::with_capacity(count_of(truths));
+    numbers.extend((0..).zip(truths).filter(|(_, is)| **is).map(|(number, _)| number));
+    numbers
+}
+
+/// Returns the size of an element in bytes.
+fn size_of_element(x: &Item) -> Outcome<u64> {
+    Ok(u64::from(x.dtype()?.bits().unwrap_or(8)).div_ceil(8))
 }
 
 fn compress(call: &Call<'_>) -> Made {
@@ -35,6 +49,12 @@ fn compress(call: &Call<'_>) -> Made {
     };
     let dim = dim_at(&x.shape(), at)?;
     let (mask, _) = mask.split_at(dim.min(mask.len()));
+    let count = count_of(mask);
+    let mut dims = x.shape();
+    *at_mut(&mut dims, at)? = count;
+    // Two copies of the indices, and the result.
+    let _numbers = call.workspace(&[count], 16)?;
+    let _result = call.workspace(&dims, size_of_element(&x)?)?;
     let numbers = numbers_of(mask);
     one(x.selected(at, &numbers)?)
 }
@@ -43,9 +63,13 @@ fn compress(call: &Call<'_>) -> Made {
 fn non_zero(call: &Call<'_>) -> Made {
     let x = call.input(0)?;
     let shape = x.shape();
-    let places = numbers_of(&x.to_truths()?);
+    let _truths = call.workspace(&shape, 2)?;
+    let truths = x.to_truths()?;
+    let (rank, count) = (shape.len(), count_of(&truths));
+    let _table = call.workspace(&[count, rank + 1], 8)?;
+    let places = numbers_of(&truths);
     let mut step = 1;
-    let mut table: Vec<i64> = Vec::new();
+    let mut table: Vec<i64> = Vec::with_capacity(count.saturating_mul(rank));
     for dim in shape.iter().rev() {
         let dim = long(*dim).max(1);
         // The last dims first: they are reversed below.
@@ -53,8 +77,7 @@ fn non_zero(call: &Call<'_>) -> Made {
         step = step.saturating_mul(dim);
     }
     table.reverse();
-    let rank = shape.len();
-    one(Item::longs(&table).reshaped(vec![rank, places.len()]))
+    one(Item::from_data(TensorData::new(table, [rank, count])))
 }
 
 /// Selects the top elements. Of equal ones the lowest index comes first. NaN is greater than all values.
@@ -103,6 +126,9 @@ fn top_k(call: &Call<'_>) -> Made {
     all([values, numbers])
 }
 
+/// The memory of the key of an element, in bytes: a copy of the element, and one that is wide enough for all types.
+const KEY: u64 = 8 + size_of::<i128>() as u64;
+
 /// Returns the sort key of elements.
 enum Keys {
     Numbers(Vec<f64>),
@@ -145,6 +171,9 @@ fn unique(call: &Call<'_>) -> Made {
     let (_, dim, behind) = around(&shape, at)?;
     let behind: usize = behind.iter().product();
     let width = whole.checked_div(dim).unwrap_or(0);
+    // Keys, and the values of the result; the order of slices, the runs of equal ones, and three results twice.
+    let _keys = call.workspace(&shape, KEY + size_of_element(&x)?)?;
+    let _order = call.workspace(&[dim], 16 + 32 + 48)?;
     let keys = Keys::of(&x)?;
     let place = |slice: usize, number: usize| {
         let (outer, inner) = (number / behind.max(1), number % behind.max(1));
@@ -156,21 +185,14 @@ fn unique(call: &Call<'_>) -> Made {
     };
     let mut order: Vec<usize> = (0..dim).collect();
     order.sort_by(|a, b| compare(*a, *b));
-    let mut groups: Vec<Vec<usize>> = Vec::new();
-    for slice in order {
-        match groups.last_mut() {
-            Some(group) if group.first().is_some_and(|first| compare(*first, slice).is_eq()) => {
-                group.push(slice);
-            }
-            _ => groups.push(vec![slice]),
-        }
-    }
+    // Runs of equal slices, which begin with the first of them.
+    let mut groups: Vec<&[usize]> = order.chunk_by(|a, b| compare(*a, *b).is_eq()).collect();
     if call.int("sorted", 1) == 0 {
         groups.sort_by_key(|group| group.first().copied());
     }
     let mut inverse = vec![0; dim];
     for (number, group) in (0_i64..).zip(&groups) {
-        for slice in group {
+        for slice in *group {
             *at_mut(&mut inverse, *slice)? = number;
         }
     }

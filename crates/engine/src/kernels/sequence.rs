@@ -5,69 +5,85 @@ use lodstone_schema::Finding;
 
 use super::tensor::long;
 use super::{Made, RunValues, axis, count, dim_at};
+use crate::budget::Memory;
 use crate::dense::Dense;
 use crate::item::{Item, Outcome};
-use crate::value::Value;
+use crate::value::{VALUE, Value};
 
 pub(super) fn kernel(kind: &str) -> Option<RunValues> {
     Some(match kind {
         "ConcatFromSequence" => concat,
-        "Identity" => |_, inputs| Ok(vec![value(inputs, 0)?.clone()]),
-        "Optional" => |_, inputs| {
+        "Identity" => |_, inputs, memory| Ok(vec![copied(value(inputs, 0)?, memory)?]),
+        "Optional" => |_, inputs, memory| {
             let inside = inputs.first().and_then(Option::as_ref);
+            let _copy = memory.reserve(inside.map_or(0, Value::handles).saturating_add(VALUE))?;
             Ok(vec![Value::Optional(inside.cloned().map(Box::new))])
         },
-        "OptionalGetElement" => |_, inputs| match value(inputs, 0)? {
-            Value::Optional(Some(inside)) => Ok(vec![(**inside).clone()]),
+        "OptionalGetElement" => |_, inputs, memory| match value(inputs, 0)? {
+            Value::Optional(Some(inside)) => Ok(vec![copied(inside, memory)?]),
             Value::Optional(None) => Err("the optional value is empty".into()),
-            other => Ok(vec![other.clone()]),
+            other => Ok(vec![copied(other, memory)?]),
         },
-        "OptionalHasElement" => |_, inputs| {
+        "OptionalHasElement" => |_, inputs, _| {
             let is_there = match inputs.first().and_then(Option::as_ref) {
                 None | Some(Value::Optional(None)) => false,
                 Some(_) => true,
             };
             Ok(vec![Item::truths(vec![is_there], &[]).dense()?.into()])
         },
-        "SequenceAt" => |_, inputs| {
+        "SequenceAt" => |_, inputs, memory| {
             let all = sequence(inputs, 0)?;
             let at = axis(integer(inputs, 1)?.unwrap_or(0), all.len())
                 .map_err(|_| out_of_range(all.len()))?;
-            Ok(vec![all.get(at).cloned().ok_or_else(|| out_of_range(all.len()))?])
+            Ok(vec![copied(all.get(at).ok_or_else(|| out_of_range(all.len()))?, memory)?])
         },
-        "SequenceConstruct" => {
-            |_, inputs| Ok(vec![Value::Sequence(inputs.iter().flatten().cloned().collect())])
-        }
-        "SequenceEmpty" => |_, _| Ok(vec![Value::Sequence(Vec::new())]),
-        "SequenceErase" => |_, inputs| {
+        "SequenceConstruct" => |_, inputs, memory| {
+            let all: Vec<&Value> = inputs.iter().flatten().collect();
+            let handles = all.iter().map(|value| value.handles().saturating_add(VALUE));
+            let _copies = memory.reserve(handles.fold(0, u64::saturating_add))?;
+            Ok(vec![Value::Sequence(all.into_iter().cloned().collect())])
+        },
+        "SequenceEmpty" => |_, _, _| Ok(vec![Value::Sequence(Vec::new())]),
+        "SequenceErase" => |_, inputs, memory| {
+            let _copies = memory.reserve(value(inputs, 0)?.handles())?;
             let mut all = sequence(inputs, 0)?.to_vec();
             let at = axis(integer(inputs, 1)?.unwrap_or(-1), all.len())
                 .map_err(|_| out_of_range(all.len()))?;
             all.remove(at);
             Ok(vec![Value::Sequence(all)])
         },
-        "SequenceInsert" => |_, inputs| {
-            let mut all = sequence(inputs, 0)?.to_vec();
-            let new = value(inputs, 1)?.clone();
+        "SequenceInsert" => |_, inputs, memory| {
+            let (whole, new) = (value(inputs, 0)?, value(inputs, 1)?);
+            let handles = whole.handles().saturating_add(new.handles());
+            let _copies = memory.reserve(handles.saturating_add(VALUE))?;
+            let all = sequence(inputs, 0)?;
             let at = match integer(inputs, 2)? {
                 None => all.len(),
                 Some(at) if at < 0 => count(at.saturating_add(long(all.len())))
                     .map_err(|_| out_of_range(all.len()))?,
                 Some(at) => count(at)?,
             };
-            if at > all.len() {
-                return Err(out_of_range(all.len()));
-            }
-            all.insert(at, new);
-            Ok(vec![Value::Sequence(all)])
+            let (before, after) =
+                all.split_at_checked(at).ok_or_else(|| out_of_range(all.len()))?;
+            let mut longer = Vec::with_capacity(all.len() + 1);
+            longer.extend_from_slice(before);
+            longer.push(new.clone());
+            longer.extend_from_slice(after);
+            Ok(vec![Value::Sequence(longer)])
         },
-        "SequenceLength" => |_, inputs| {
+        "SequenceLength" => |_, inputs, _| {
             let length = long(sequence(inputs, 0)?.len());
             Ok(vec![Item::longs(&[length]).reshaped(Vec::new()).dense()?.into()])
         },
         "SplitToSequence" => split,
         _ => return None,
     })
+}
+
+/// Copies a value, whose elements are shared.
+fn copied(value: &Value, memory: Memory<'_>) -> Outcome<Value> {
+    let _copies = memory.reserve(value.handles())?;
+    Ok(value.clone())
 }
 
 /// Returns a required input.
@@ -106,8 +122,11 @@ pub(super) fn attribute(op: &Op, name: &str, default: i64) -> i64 {
 }
 
 /// Concatenates tensors along an axis, or stacks them along a new one.
-fn concat(op: &Op, inputs: &[Option<Value>]) -> Made {
-    let all = sequence(inputs, 0)?.iter().map(Value::dense).collect::<Outcome<Vec<_>>>()?;
+fn concat(op: &Op, inputs: &[Option<Value>], memory: Memory<'_>) -> Made {
+    let all = sequence(inputs, 0)?;
+    let bytes = all.iter().map(|value| value.nbytes().saturating_add(2 * VALUE));
+    let _result = memory.reserve(bytes.fold(0, u64::saturating_add))?;
+    let all = all.iter().map(Value::dense).collect::<Outcome<Vec<_>>>()?;
     let first = all.first().ok_or("the sequence is empty")?;
     let is_new = attribute(op, "new_axis", 0) != 0;
     let rank = first.dims().len() + usize::from(is_new);
@@ -126,24 +145,35 @@ fn concat(op: &Op, inputs: &[Option<Value>]) -> Made {
     Ok(vec![Item::concatenated(items, at)?.dense()?.into()])
 }
 
+/// The memory of a part of a tensor, in bytes: its handle, and two copies of its size.
+const PART: u64 = VALUE + 16;
+
 /// Splits along an axis: by the sizes of an input, by one size, or into parts of 1, whose axis may be removed.
-fn split(op: &Op, inputs: &[Option<Value>]) -> Made {
+fn split(op: &Op, inputs: &[Option<Value>], memory: Memory<'_>) -> Made {
     let whole = value(inputs, 0)?.dense()?;
     let at = axis(attribute(op, "axis", 0), whole.dims().len())?;
     let length = dim_at(whole.dims(), at)?;
-    let sizes = match inputs.get(1).and_then(Option::as_ref) {
-        None => vec![1; length],
+    let sized = inputs.get(1).and_then(Option::as_ref).map(Value::dense).transpose()?;
+    let mut handles = memory.growing();
+    let sizes = match sized {
+        None => {
+            handles.add((length as u64).saturating_mul(PART))?;
+            vec![1; length]
+        }
         Some(sizes) => {
-            let sizes = sizes.dense()?;
             let numbers = Item::of(sizes)?.to_longs()?;
             match (sizes.dims(), numbers.as_slice()) {
                 ([], [size]) => {
                     let size = count(*size).ok().filter(|size| *size > 0);
                     let size = size.ok_or("expected parts of at least 1")?;
                     let parts = length.div_ceil(size);
+                    handles.add((parts as u64).saturating_mul(PART))?;
                     (0..parts).map(|part| size.min(length - part * size)).collect()
                 }
-                _ => numbers.iter().map(|size| count(*size)).collect::<Outcome<Vec<_>>>()?,
+                _ => {
+                    handles.add((numbers.len() as u64).saturating_mul(PART))?;
+                    numbers.iter().map(|size| count(*size)).collect::<Outcome<Vec<_>>>()?
+                }
             }
         }
     };

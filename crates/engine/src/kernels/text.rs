@@ -8,9 +8,9 @@ use regex::Regex;
 use super::sequence::value;
 use super::tensor::{bounded, common, long};
 use super::{Call, Made, RunValues, elementwise};
-use crate::budget::probe;
+use crate::budget::{Charge, Memory};
 use crate::item::{Item, Outcome};
-use crate::value::{Strings, Value};
+use crate::value::{STRING, Strings, Value};
 
 pub(super) fn kernel(kind: &str) -> Option<RunValues> {
     Some(match kind {
@@ -26,8 +26,8 @@ pub(super) fn kernel(kind: &str) -> Option<RunValues> {
 /// The maximum size of a compiled regular expression in bytes.
 const MAX_PATTERN: usize = 1 << 22;
 
-/// The memory of a string without its characters, in bytes.
-const STRING: u64 = 32;
+/// Copies of strings with at most this many bytes are not charged while they are made.
+const SHORT: usize = 1 << 12;
 
 fn strings(inputs: &[Option<Value>], number: usize) -> Outcome<&Strings> {
     match value(inputs, number)? {
@@ -43,11 +43,15 @@ fn utf8(text: &Bytes) -> Outcome<&str> {
     std::str::from_utf8(text).map_err(|_| "a string is not UTF-8".into())
 }
 
-/// Strings of two tensors.
-type Pairs<'a> = Vec<(&'a Bytes, &'a Bytes)>;
+/// Strings of two tensors, and the charge for the list.
+type Pairs<'a> = (Vec<(&'a Bytes, &'a Bytes)>, Option<Charge>);
 
 /// Returns the pairs of strings that have the same index after broadcasting, and the dims.
-fn pairs<'a>(a: &'a Strings, b: &'a Strings) -> Outcome<(Pairs<'a>, Vec<usize>)> {
+fn pairs<'a>(
+    a: &'a Strings,
+    b: &'a Strings,
+    memory: Memory<'_>,
+) -> Outcome<(Pairs<'a>, Vec<usize>)> {
     let dims = common(a.dims(), b.dims())?;
     let spread = |strings: &'a Strings| -> Outcome<Vec<&'a Bytes>> {
         let places: Vec<i64> = (0_i64..).take(strings.elements().len()).collect();
@@ -59,32 +63,37 @@ fn pairs<'a>(a: &'a Strings, b: &'a Strings) -> Outcome<(Pairs<'a>, Vec<usize>)>
     };
     let count = bounded(&dims)?;
     if count == 0 {
-        return Ok((Vec::new(), dims));
+        return Ok(((Vec::new(), None), dims));
     }
-    probe((count as u64).saturating_mul(2 * STRING))?;
-    Ok((spread(a)?.into_iter().zip(spread(b)?).collect(), dims))
+    // Two copies of each index, the spread indices, and references alone and in pairs.
+    let own = a.elements().len().saturating_add(b.elements().len()) as u64;
+    let spread_bytes = (count as u64).saturating_mul(2 * 16 + 16);
+    let charge = memory.reserve(own.saturating_mul(16).saturating_add(spread_bytes))?;
+    Ok(((spread(a)?.into_iter().zip(spread(b)?).collect(), charge), dims))
 }
 
 /// Compares strings; other elements are compared by the kernel for dense tensors.
-fn equal(op: &Op, inputs: &[Option<Value>]) -> Made {
+fn equal(op: &Op, inputs: &[Option<Value>], memory: Memory<'_>) -> Made {
     if let (Value::Strings(a), Value::Strings(b)) = (value(inputs, 0)?, value(inputs, 1)?) {
-        let (pairs, dims) = pairs(a, b)?;
+        let ((pairs, _list), dims) = pairs(a, b, memory)?;
         let truths = pairs.into_iter().map(|(a, b)| a == b).collect();
         return Ok(vec![Item::truths(truths, &dims).dense()?.into()]);
     }
     let inputs: Vec<Option<&Value>> = inputs.iter().map(Option::as_ref).collect();
     let run = elementwise::kernel("Equal").ok_or_else(|| Finding::internal("no kernel"))?;
-    run(&Call::new(op, &inputs)?)
+    run(&Call { memory, ..Call::new(op, &inputs)? })
 }
 
-fn concat(_: &Op, inputs: &[Option<Value>]) -> Made {
-    let (pairs, dims) = pairs(strings(inputs, 0)?, strings(inputs, 1)?)?;
+fn concat(_: &Op, inputs: &[Option<Value>], memory: Memory<'_>) -> Made {
+    let ((pairs, _list), dims) = pairs(strings(inputs, 0)?, strings(inputs, 1)?, memory)?;
+    let characters = pairs.iter().map(|(a, b)| (a.len() as u64).saturating_add(b.len() as u64));
+    let _characters = memory.reserve(characters.fold(0, u64::saturating_add))?;
     let joined = pairs.into_iter().map(|(a, b)| Bytes::from([&a[..], &b[..]].concat()));
     Ok(vec![Value::Strings(Strings::new(dims, joined.collect())?)])
 }
 
 /// Returns whether a regular expression matches each whole string.
-fn matches(op: &Op, inputs: &[Option<Value>]) -> Made {
+fn matches(op: &Op, inputs: &[Option<Value>], _: Memory<'_>) -> Made {
     let (x, call) = (strings(inputs, 0)?, Call::new(op, &[])?);
     let pattern = call.text("pattern").ok_or("`pattern` is missing")?;
     let whole =
@@ -96,7 +105,7 @@ fn matches(op: &Op, inputs: &[Option<Value>]) -> Made {
 }
 
 /// Removes stop words and changes the case of the others: [words] or [1, words].
-fn normalize(op: &Op, inputs: &[Option<Value>]) -> Made {
+fn normalize(op: &Op, inputs: &[Option<Value>], memory: Memory<'_>) -> Made {
     let (x, call) = (strings(inputs, 0)?, Call::new(op, &[])?);
     if !matches!(x.dims(), [_] | [1, _]) {
         return Err(format!("expected 1 row of strings, found dims {:?}", x.dims()).into());
@@ -111,10 +120,15 @@ fn normalize(op: &Op, inputs: &[Option<Value>]) -> Made {
         None | Some("NONE") => Ok(word.to_owned()),
         Some(other) => Err(Finding::from(format!("case `{other}` is not supported"))),
     };
+    let mut texts = memory.growing();
     let mut kept: Vec<Bytes> = Vec::new();
     for word in x.elements() {
         let word = utf8(word)?;
+        // The case of a character may have three times its bytes.
+        let most = (word.len() as u64).saturating_mul(3);
+        let _copy = if word.len() > SHORT { memory.reserve(most.saturating_mul(2))? } else { None };
         if !stops.contains(&plain(word)) {
+            texts.add(word.len() as u64 + 2 * STRING)?;
             kept.push(changed(word)?.into());
         }
     }
@@ -126,46 +140,72 @@ fn normalize(op: &Op, inputs: &[Option<Value>]) -> Made {
 }
 
 /// Splits each string at a delimiter, or at white space; also returns the number of parts of each.
-fn split(op: &Op, inputs: &[Option<Value>]) -> Made {
+fn split(op: &Op, inputs: &[Option<Value>], memory: Memory<'_>) -> Made {
     let (x, call) = (strings(inputs, 0)?, Call::new(op, &[])?);
     let delimiter = call.text("delimiter").filter(|delimiter| !delimiter.is_empty());
     let most = call.maybe_int("maxsplit").and_then(|most| usize::try_from(most).ok());
-    let parts = |text: &Bytes| -> Outcome<Vec<Bytes>> {
-        let text = utf8(text)?;
-        let parts: Vec<&str> = match (&delimiter, most) {
-            (Some(delimiter), None) => text.split(delimiter).collect(),
-            (Some(delimiter), Some(most)) => {
-                text.splitn(most.saturating_add(1), delimiter).collect()
-            }
-            (None, None) => text.split_whitespace().collect(),
-            (None, Some(most)) => words(text, most),
-        };
-        Ok(parts.into_iter().map(|part| Bytes::copy_from_slice(part.as_bytes())).collect())
-    };
-    let lists = x.elements().iter().map(parts).collect::<Outcome<Vec<_>>>()?;
-    let width = lists.iter().map(Vec::len).max().unwrap_or(0);
+    let parts = Parts { delimiter: delimiter.as_deref(), most };
+    let (mut width, mut characters) = (0, 0_u64);
+    let mut counts = Vec::with_capacity(x.elements().len());
+    for text in x.elements() {
+        let (mut count, mut kept) = (0, 0);
+        for part in parts.of(utf8(text)?) {
+            count += 1;
+            kept += part.len();
+        }
+        width = width.max(count);
+        characters = characters.saturating_add(kept as u64);
+        counts.push(long(count));
+    }
     let whole = [x.dims(), &[width]].concat();
-    probe((bounded(&whole)? as u64).saturating_mul(STRING))?;
-    let counts: Vec<i64> = lists.iter().map(|list| long(list.len())).collect();
-    let padded = lists.into_iter().flat_map(|mut list| {
-        list.resize(width, Bytes::new());
-        list
-    });
-    let padded = Value::Strings(Strings::new(whole, padded.collect())?);
+    let cells = bounded(&whole)?;
+    let handles = (cells as u64).saturating_mul(STRING);
+    let _parts = memory.reserve(handles.saturating_add(characters))?;
+    let mut padded = Vec::with_capacity(cells);
+    for text in x.elements() {
+        let end = padded.len() + width;
+        let copied = |part: &str| Bytes::copy_from_slice(part.as_bytes());
+        padded.extend(parts.of(utf8(text)?).map(copied));
+        padded.resize(end, Bytes::new());
+    }
+    let padded = Value::Strings(Strings::new(whole, padded)?);
     Ok(vec![padded, Item::longs(&counts).reshaped(x.dims().to_vec()).dense()?.into()])
 }
 
+/// How strings are split: at a delimiter or at white space, at most a number of times.
+struct Parts<'d> {
+    delimiter: Option<&'d str>,
+    most: Option<usize>,
+}
+
+impl Parts<'_> {
+    /// Returns the parts of a string.
+    fn of<'t>(&'t self, text: &'t str) -> Box<dyn Iterator<Item = &'t str> + 't> {
+        match (self.delimiter, self.most) {
+            (Some(delimiter), None) => Box::new(text.split(delimiter)),
+            (Some(delimiter), Some(most)) => {
+                Box::new(text.splitn(most.saturating_add(1), delimiter))
+            }
+            (None, None) => Box::new(text.split_whitespace()),
+            (None, Some(most)) => Box::new(words(text, most)),
+        }
+    }
+}
+
 /// Splits at white space at most a number of times; the rest keeps its own.
-fn words(text: &str, most: usize) -> Vec<&str> {
-    let (mut rest, mut words) = (text.trim_start(), Vec::new());
-    while !rest.is_empty() {
-        let end = match words.len() < most {
+fn words(text: &str, most: usize) -> impl Iterator<Item = &str> {
+    let (mut rest, mut count) = (text.trim_start(), 0);
+    std::iter::from_fn(move || {
+        if rest.is_empty() {
+            return None;
+        }
+        let end = match count < most {
             true => rest.find(char::is_whitespace).unwrap_or(rest.len()),
             false => rest.len(),
         };
         let (word, after) = rest.split_at(end);
-        words.push(word);
+        count += 1;
         rest = after.trim_start();
-    }
-    words
+        Some(word)
+    })
 }

@@ -7,18 +7,30 @@ use bytes::Bytes;
 use lodstone_model::DType;
 
 use super::tensor::whole;
+use crate::budget::Memory;
 use crate::dense::Dense;
 use crate::item::{Item, Outcome, burn_type};
-use crate::value::{Strings, Value};
+use crate::value::{STRING, Strings, Value};
 
 /// Casts strings to numbers, numbers to strings, or strings to strings.
-pub(super) fn cast(x: &Value, to: DType) -> Outcome<Value> {
+pub(super) fn cast(x: &Value, to: DType, memory: Memory<'_>) -> Outcome<Value> {
     match (x, to) {
         (Value::Strings(_), DType::String) => Ok(x.clone()),
-        (Value::Strings(texts), to) => parsed(texts, to),
-        (x, _) => written(x.dense()?),
+        (Value::Strings(texts), to) => {
+            // A number in two types.
+            let _numbers = memory.reserve((texts.elements().len() as u64).saturating_mul(16))?;
+            parsed(texts, to)
+        }
+        (x, _) => {
+            let x = x.dense()?;
+            let _texts = memory.reserve((x.count() as u64).saturating_mul(WRITTEN))?;
+            written(x)
+        }
     }
 }
+
+/// The memory of a number that is written, in bytes: two copies of the number, two handles, and characters.
+const WRITTEN: u64 = 16 + 24 + STRING + 24;
 
 fn parsed(texts: &Strings, to: DType) -> Outcome<Value> {
     let kind = burn_type(to)?;

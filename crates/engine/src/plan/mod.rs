@@ -7,7 +7,7 @@ use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::sync::Arc;
 
-use lodstone_model::{Dialect, Dim, Op, Parameter, Program};
+use lodstone_model::{DType, Dialect, Dim, Op, Parameter, Program};
 use lodstone_schema::Finding;
 use lodstone_schema::onnx::infer::{NoBodies, ValueInfo, infer_op};
 use lodstone_schema::onnx::scopes::Scopes;
@@ -16,18 +16,18 @@ use lodstone_schema::places::at_mut;
 
 use self::parts::{Part, parts};
 use self::prepare::Constants;
-use crate::budget::{Charge, probe};
+use crate::budget::{Charge, Memory, probe};
 use crate::context::Context;
 use crate::control::Control;
 use crate::dense::Dense;
 use crate::error::{Error, OpError, Result};
-use crate::evaluate::{Folding, compute, guarded};
+use crate::evaluate::{Planning, compute, guarded};
 use crate::fast::{Buffers, Ending, Kept, Over, Prepared, Spare, Special, Task};
 use crate::fused;
 use crate::item::Outcome;
-use crate::kernels::{Kernel, kernel};
+use crate::kernels::{Kernel, Working, kernel};
 use crate::threads::SMALL;
-use crate::value::Value;
+use crate::value::{Charging, STRING, Value};
 
 /// The limits on constants that planning folds: shapes, and values computed from them. Constants that only depend on
 /// constants of the model are folded earlier.
@@ -35,6 +35,9 @@ const FOLDED: Bounds = Bounds { each: 1 << 16, all: 1 << 24 };
 
 /// The operators whose kernels copy their inputs into another order.
 const COPYING: [&str; 5] = ["Attention", "Conv", "ConvTranspose", "Gemm", "MatMul"];
+
+/// The operators whose results may be parts of their inputs, whose bytes they share.
+const PARTS: [&str; 4] = ["CausalConvWithState", "Gather", "Slice", "Split"];
 
 /// The execution mode.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -78,6 +81,8 @@ pub struct Plan {
     inputs: Vec<usize>,
     outputs: Vec<usize>,
     peak: u64,
+    /// A charge of nothing, for constants and inputs: the plan and the caller count them.
+    uncounted: Arc<Charge>,
     /// The memory of results of the last run.
     spare: Spare,
     /// The charge for constants that planning created.
@@ -98,7 +103,7 @@ struct Frame {
     registers: Registers,
     /// The memory of released values.
     buffers: Buffers,
-    /// The charges for values whose size was unknown before the run.
+    /// The charges for handles of values in sequences and maps.
     charges: HashMap<usize, Charge>,
 }
 
@@ -118,6 +123,12 @@ struct Node {
     bytes: Option<u64>,
     /// The dims of the first result, if they are known.
     dims: Option<Vec<u64>>,
+    /// The number of elements of the results, if the dims are known.
+    count: u64,
+    /// The memory that the kernel works in.
+    working: Working,
+    /// Whether results may be parts of inputs, whose bytes they share.
+    is_part: bool,
 }
 
 /// The implementation of an operator.
@@ -164,7 +175,7 @@ impl Plan {
                 Self::of(program, &[], infos, None, folded, context)
             }
             Mode::Fast => {
-                let simple = simplify(program, &[], infos, &Folding(context.threads), FOLDED)?;
+                let simple = simplify(program, &[], infos, &Planning(context), FOLDED)?;
                 let folded = context.budget.charge(simple.folded);
                 // A folded constant has a name of its own.
                 let constants = program.blocks.first().map(|block| &block.initializers);
@@ -228,8 +239,11 @@ impl Plan {
         }
         constants.resize(scopes.innermost()?.names.len(), None);
         let peak = peak(parts.iter().flat_map(|part| &part.nodes))?;
-        let spare = Spare::default();
-        Ok(Self { parts, constants, inputs, outputs, peak, spare, _folded: folded })
+        let (spare, uncounted) = (Spare::default(), Arc::new(context.budget.charge(0)));
+        for constant in constants.iter_mut().flatten() {
+            constant.uncounted(&uncounted);
+        }
+        Ok(Self { parts, constants, inputs, outputs, peak, uncounted, spare, _folded: folded })
     }
 
     /// Returns the peak size of the results of operators in bytes, among those with known dims.
@@ -247,19 +261,24 @@ impl Plan {
             let (expected, found) = (self.inputs.len(), inputs.len());
             return Err(Finding::from(format!("expected {expected} inputs, found {found}")).into());
         }
-        context.budget.check(self.peak)?;
-        let _reserved = context.budget.charge(self.peak);
+        let memory = self.spare.take(self.peak, context.budget)?;
         // Small operators run on the caller's thread; handing over each of the others would take longer.
         match self.peak > SMALL {
-            true => context.threads.run(|| self.compute(inputs, context))?,
-            false => self.compute(inputs, context),
+            true => context.threads.run(|| self.compute(inputs, memory, context))?,
+            false => self.compute(inputs, memory, context),
         }
     }
 
-    fn compute(&self, inputs: Vec<Value>, context: Context<'_>) -> Result<Vec<Value>> {
-        let (registers, buffers) = (self.constants.clone(), self.spare.take());
+    fn compute(
+        &self,
+        inputs: Vec<Value>,
+        (buffers, reserved): (Buffers, Charge),
+        context: Context<'_>,
+    ) -> Result<Vec<Value>> {
+        let registers = self.constants.clone();
         let mut frame = Frame { registers, buffers, charges: HashMap::new() };
-        for (register, value) in self.inputs.iter().zip(inputs) {
+        for (register, mut value) in self.inputs.iter().zip(inputs) {
+            value.uncounted(&self.uncounted);
             frame.put(*register, value)?;
         }
         for part in &self.parts {
@@ -275,9 +294,13 @@ impl Plan {
             let found = frame.registers.get(*register).and_then(Option::as_ref).cloned();
             found.ok_or_else(|| Finding::internal("a result has not been computed").into())
         };
-        let made = self.outputs.iter().map(take).collect();
+        let mut made = self.outputs.iter().map(take).collect::<Result<Vec<_>>>()?;
         self.spare.put(&frame.buffers, context.budget);
-        made
+        // What this run reserved for its results ends with it.
+        drop(reserved);
+        let mut charging = Charging::new(context.budget, std::iter::empty());
+        made.iter_mut().for_each(|value| charging.charge(value));
+        Ok(made)
     }
 
     /// Frees the memory that is kept from run to run.
@@ -383,8 +406,26 @@ impl Node {
         };
         let dims = shape.and_then(|shape| shape.iter().map(known).collect());
         let opset = scopes.innermost()?.version(&op.domain);
+        let is_part = PARTS.contains(&op.kind.as_str());
+        let counts = op.writes().filter_map(|name| infos.get(name).and_then(size_of_result));
+        let count = counts.fold(0, |all, (count, _)| count.saturating_add(all));
+        let working = Working::of(&op.kind);
         let (op, last) = (op.clone(), Vec::new());
-        Ok(Self { number, op, implementation, opset, inputs, captured, outputs, last, bytes, dims })
+        Ok(Self {
+            number,
+            op,
+            implementation,
+            opset,
+            inputs,
+            captured,
+            outputs,
+            last,
+            bytes,
+            dims,
+            count,
+            working,
+            is_part,
+        })
     }
 
     /// Returns the error of this operator.
@@ -400,6 +441,14 @@ impl Node {
     fn run(&self, frame: &mut Frame, context: Context<'_>) -> Result<()> {
         context.step()?;
         let failed = |finding| self.failed(finding);
+        // Results may share the bytes of inputs, which are released before they are computed.
+        let charging = match self.bytes.is_none() || self.is_part {
+            true => {
+                let inputs = self.given(frame).map_err(failed)?;
+                Some(Charging::new(context.budget, inputs.into_iter().flatten()))
+            }
+            false => None,
+        };
         let made = match &self.implementation {
             Implementation::Kernel(kernel) => {
                 self.apply(*kernel, frame, context).map_err(failed)?
@@ -434,7 +483,7 @@ impl Node {
                 })?
             }
         };
-        self.keep(made, frame, context).map_err(failed)
+        self.keep(made, charging, frame, context).map_err(failed)
     }
 
     /// Returns the inputs of a control operator, and the outer values that its subgraphs read. Registers with no later
@@ -456,25 +505,37 @@ impl Node {
         frame.value(register.ok_or_else(|| Finding::from("input 0 is missing"))?)
     }
 
-    /// Fails if results whose size is only known now do not fit into the budget; returns their size.
-    fn check(&self, inputs: &[Option<&Value>], context: Context<'_>) -> Outcome<u64> {
-        match self.bytes {
-            Some(bytes) => Ok(bytes),
-            None => {
-                let bytes = self.size(inputs)?;
-                context.budget.check(bytes)?;
-                Ok(bytes)
-            }
-        }
-    }
-
-    /// Returns the size of the inputs and of the results in bytes.
+    /// Returns the size of the inputs and of the results in bytes. Results whose size is only known now, and the memory
+    /// that a kernel works in, are charged until the returned charge is dropped.
     ///
     /// # Errors
-    /// If results whose size is only known now do not fit into the budget.
-    fn touched(&self, inputs: &[Option<&Value>], context: Context<'_>) -> Outcome<u64> {
-        let sizes = inputs.iter().flatten().map(|value| value.nbytes());
-        Ok(sizes.fold(self.check(inputs, context)?, u64::saturating_add))
+    /// If they do not fit into the budget.
+    fn touched(
+        &self,
+        inputs: &[Option<&Value>],
+        working: Working,
+        frame: &Frame,
+        context: Context<'_>,
+    ) -> Outcome<(u64, Option<Charge>)> {
+        let (count, bytes) = match self.bytes {
+            Some(bytes) => (self.count, bytes),
+            None => self.size(inputs)?,
+        };
+        let (mut elements, mut touched) = (0_u64, bytes);
+        for value in inputs.iter().flatten() {
+            elements = elements.saturating_add(value.count());
+            touched = touched.saturating_add(value.nbytes());
+        }
+        let results = if self.bytes.is_some() { 0 } else { bytes };
+        let more = working.bytes(elements, count).saturating_add(results);
+        if more <= SMALL {
+            return Ok((touched, None));
+        }
+        let reserved = context.budget.reserve(more).or_else(|_| {
+            frame.buffers.clear();
+            context.budget.reserve(more)
+        });
+        Ok((touched, Some(reserved?)))
     }
 
     /// Runs the kernel for some tensors; `None` if the other must run instead.
@@ -485,7 +546,7 @@ impl Node {
         {
             return Ok(None);
         }
-        let touched = self.touched(&inputs, context)?;
+        let (touched, _results) = self.touched(&inputs, Working::default(), frame, context)?;
         probe(touched)?;
         let (buffers, budget) = (&frame.buffers, context.budget);
         let task = Task { op: &self.op, inputs: &inputs, buffers, budget };
@@ -520,7 +581,8 @@ impl Node {
         frame: &Frame,
         context: Context<'_>,
     ) -> Outcome<Value> {
-        let touched = self.touched(&self.given(frame)?, context)?;
+        let inputs = self.given(frame)?;
+        let (touched, _results) = self.touched(&inputs, Working::default(), frame, context)?;
         let run = || guarded(|| over.run(x, ending, &frame.buffers, then));
         Ok(context.threads.run_if(touched, run)??.into())
     }
@@ -540,40 +602,77 @@ impl Node {
         context: Context<'_>,
     ) -> Outcome<Vec<Value>> {
         let inputs = self.given(frame)?;
-        let touched = self.touched(&inputs, context)?;
+        let (touched, _results) = self.touched(&inputs, self.working, frame, context)?;
         if COPYING.contains(&self.op.kind.as_str()) {
             probe(touched)?;
         }
-        let call = kernel.call(&self.op, &inputs, Some(context.budget))?;
+        let call = kernel.call(&self.op, &inputs, Memory(Some(context.budget)))?;
         drop(inputs);
         frame.release(&self.last)?;
         compute(call, touched, context.threads)
     }
 
     /// Stores results in their registers.
-    fn keep(&self, made: Vec<Value>, frame: &mut Frame, context: Context<'_>) -> Outcome<()> {
+    fn keep<'c>(
+        &self,
+        made: Vec<Value>,
+        mut charging: Option<Charging<'c>>,
+        frame: &mut Frame,
+        context: Context<'c>,
+    ) -> Outcome<()> {
         if made.len() < self.outputs.len() {
             let (wanted, found) = (self.outputs.len(), made.len());
             return Err(format!("expected at most {found} outputs, found {wanted}").into());
         }
-        for (register, value) in self.outputs.iter().zip(made) {
+        for (register, mut value) in self.outputs.iter().zip(made) {
             let Some(register) = register.filter(|register| !self.last.contains(register)) else {
                 continue;
             };
-            if self.bytes.is_none() {
-                frame.charges.insert(register, context.budget.charge(value.nbytes()));
+            // A part keeps all bytes of its input, which are not those that the plan counts.
+            let is_counted = self.bytes.is_some()
+                && matches!(&value, Value::Dense(it) if it.stored_nbytes() <= it.nbytes().saturating_mul(2));
+            if !is_counted {
+                let charging = charging.get_or_insert_with(|| {
+                    let registers = self.inputs.iter().flatten();
+                    let inputs = registers.filter_map(|it| frame.registers.get(*it)?.as_ref());
+                    Charging::new(context.budget, inputs)
+                });
+                charging.charge(&mut value);
+            }
+            match value.handles() {
+                0 => {}
+                bytes => {
+                    frame.charges.insert(register, context.budget.charge(bytes));
+                }
             }
             frame.put(register, value)?;
         }
         Ok(())
     }
 
-    /// Returns the size of the results in bytes, by shape inference for these inputs.
-    fn size(&self, inputs: &[Option<&Value>]) -> Outcome<u64> {
+    /// Returns the number of elements and the size in bytes of results whose dims shape inference finds for these inputs.
+    fn size(&self, inputs: &[Option<&Value>]) -> Outcome<(u64, u64)> {
         let info = |value: &Option<&Value>| value.map(Value::info).transpose();
         let infos = inputs.iter().map(info).collect::<Outcome<Vec<_>>>()?;
         let infos: Vec<Option<&ValueInfo>> = infos.iter().map(Option::as_ref).collect();
         let inferred = infer_op(&self.op, self.opset, &infos, &mut NoBodies)?;
-        Ok(inferred.iter().filter_map(ValueInfo::nbytes).fold(0, u64::saturating_add))
+        let add = |(count, bytes): (u64, u64), (more, size): (u64, u64)| {
+            (count.saturating_add(more), bytes.saturating_add(size))
+        };
+        Ok(inferred.iter().filter_map(size_of_result).fold((0, 0), add))
+    }
+}
+
+/// Returns the number of elements of a result and their size in bytes, if its dims are known. The characters of strings
+/// are not.
+fn size_of_result(info: &ValueInfo) -> Option<(u64, u64)> {
+    let known = |count: u64, dim: &Dim| match dim {
+        Dim::Known(size) => Some(count.saturating_mul(*size)),
+        _ => None,
+    };
+    let count = info.shape()?.iter().try_fold(1, known)?;
+    match info.dtype() {
+        DType::String => Some((count, count.saturating_mul(STRING))),
+        _ => Some((count, info.nbytes()?)),
     }
 }

@@ -48,7 +48,7 @@ pub(super) fn own(kind: &str) -> Option<Run> {
 
 /// Returns a call of another kernel by `call`, with its own operator and inputs.
 fn with<'a>(call: &Call<'a>, op: &'a Op, inputs: Vec<Option<Item>>) -> Call<'a> {
-    Call { op, inputs, budget: call.budget }
+    Call { op, inputs, memory: call.memory }
 }
 
 /// Returns an operator with another integer attribute.

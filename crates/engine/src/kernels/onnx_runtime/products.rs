@@ -7,6 +7,7 @@ use lodstone_model::{Attribute, AttributeValue, Op};
 use lodstone_schema::Finding;
 
 use super::quantized::{by_range, centred, requantized, single_value};
+use crate::budget::Memory;
 use crate::item::{Item, Outcome};
 use crate::kernels::linear::product;
 use crate::kernels::windows::convolved;
@@ -47,7 +48,7 @@ fn activated(x: Item, name: &str, parameters: &[f32]) -> Outcome<Item> {
     let op = Op { kind: name.to_owned(), attributes, ..Op::default() };
     let of = crate::kernels::dense(name)
         .ok_or_else(|| Finding::internal(format!("there is no `{name}`")))?;
-    let made = of(&Call { op: &op, inputs: vec![Some(x)], budget: None })?;
+    let made = of(&Call { op: &op, inputs: vec![Some(x)], memory: Memory::default() })?;
     Item::of(made.first().ok_or_else(|| Finding::internal("there is no result"))?.dense()?)
 }
 
