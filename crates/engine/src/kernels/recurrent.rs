@@ -237,6 +237,9 @@ fn lstm(cell: &Cell<'_>, of_x: &Item, state: &State) -> Outcome<State> {
     Ok(State { hidden: output.times(&curve.of(&long)?)?, long: Some(long) })
 }
 
+/// The memory of the tensors of a step without their elements, in bytes.
+const STEP: u64 = 448;
+
 fn run(call: &Call<'_>, curves: &[&str], step: Step) -> Made {
     let batch_first = call.int("layout", 0) != 0;
     let swap = |item: &Item, order: &[usize]| match batch_first {
@@ -263,6 +266,9 @@ fn run(call: &Call<'_>, curves: &[&str], step: Step) -> Made {
     if lengths.len() != batch || lengths.iter().any(|length| *length > steps) {
         return Err(format!("expected {batch} sequence lengths, found {lengths:?}").into());
     }
+    // The hidden state of each step, alone and with those of others.
+    let _states = call.workspace(&[directions, steps], STEP)?;
+    let _hidden = call.workspace(&[directions, steps, batch, hidden], 12)?;
     let (mut all, mut last, mut cells) = (Vec::new(), Vec::new(), Vec::new());
     for direction in 0..directions {
         let cell = cell(call, direction, directions, hidden, curves)?;

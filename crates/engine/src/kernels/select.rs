@@ -36,7 +36,9 @@ fn size_of_element(x: &Item) -> Outcome<u64> {
 }
 
 fn compress(call: &Call<'_>) -> Made {
-    let (x, mask) = (call.input(0)?.clone(), call.input(1)?.to_truths()?);
+    let (x, mask) = (call.input(0)?.clone(), call.input(1)?);
+    let _mask = call.workspace(&mask.shape(), 2)?;
+    let mask = mask.to_truths()?;
     let (x, at) = match call.int("axis", i64::MIN) {
         i64::MIN => {
             let whole = x.shape().iter().product();

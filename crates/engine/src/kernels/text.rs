@@ -26,6 +26,9 @@ pub(super) fn kernel(kind: &str) -> Option<RunValues> {
 /// The maximum size of a compiled regular expression in bytes.
 const MAX_PATTERN: usize = 1 << 22;
 
+/// The memory of a compiled regular expression, its caches, and what its compilation takes, in bytes.
+const MATCHER: u64 = 2 * MAX_PATTERN as u64;
+
 /// Copies of strings with at most this many bytes are not charged while they are made.
 const SHORT: usize = 1 << 12;
 
@@ -93,8 +96,9 @@ fn concat(_: &Op, inputs: &[Option<Value>], memory: Memory<'_>) -> Made {
 }
 
 /// Returns whether a regular expression matches each whole string.
-fn matches(op: &Op, inputs: &[Option<Value>], _: Memory<'_>) -> Made {
+fn matches(op: &Op, inputs: &[Option<Value>], memory: Memory<'_>) -> Made {
     let (x, call) = (strings(inputs, 0)?, Call::new(op, &[])?);
+    let _matcher = memory.reserve(MATCHER)?;
     let pattern = call.text("pattern").ok_or("`pattern` is missing")?;
     let whole =
         regex::RegexBuilder::new(&format!(r"\A(?:{pattern})\z")).size_limit(MAX_PATTERN).build();

@@ -139,9 +139,9 @@ impl Grid {
 
 fn grid_sample(call: &Call<'_>) -> Made {
     let (x, places) = (call.input(0)?, call.input(1)?);
-    let (shape, grid) = (x.shape(), places.shape());
+    let (shape, grid_dims) = (x.shape(), places.shape());
     let ([examples, channels, dims @ ..], [_, steps_to @ .., _]) =
-        (shape.as_slice(), grid.as_slice())
+        (shape.as_slice(), grid_dims.as_slice())
     else {
         return Err("expected batch and channel dims".into());
     };
@@ -166,6 +166,17 @@ fn grid_sample(call: &Call<'_>) -> Made {
     };
     let (rank, inner) = (dims.len(), bounded(dims)?);
     let each = bounded(steps_to)?;
+    let corners = match grid.mode {
+        Sampling::Linear => 2_usize,
+        Sampling::Nearest => 1,
+        Sampling::Cubic => 4,
+    };
+    let corners = u32::try_from(rank).ok().and_then(|rank| corners.checked_pow(rank));
+    let corners = corners.ok_or("there are too many dims")?;
+    // Rows and weights, in lists that grow; copies of the grid and of the images; sums of parts of the results.
+    let _taps = call.workspace(&[*examples, each, corners], 2 * 16 + 8)?;
+    let _copies =
+        (call.workspace(&grid_dims, 16)?, call.workspace(&shape, 8)?, call.workspace(&over, 16)?);
     let mut taps: Taps = Vec::new();
     for (point, numbers) in places.to_doubles()?.chunks_exact(rank.max(1)).enumerate() {
         if numbers.iter().any(|number| !number.is_finite()) {

@@ -17,9 +17,10 @@ use super::counting::peak_of;
 const LIMIT: u64 = 64 << 20;
 
 /// Returns an operator from names that are separated by spaces; `-` is an input that is omitted.
-fn op(kind: &str, inputs: &str, outputs: &str, attributes: Vec<Attribute>) -> Op {
+pub(crate) fn op(kind: &str, inputs: &str, outputs: &str, attributes: Vec<Attribute>) -> Op {
     let domain = match kind {
-        "ZipMap" | "LabelEncoder" => "ai.onnx.ml",
+        "CastMap" | "CategoryMapper" | "DictVectorizer" | "LabelEncoder" | "OneHotEncoder"
+        | "ZipMap" => "ai.onnx.ml",
         _ => "",
     };
     let names = |text: &str| {
@@ -36,16 +37,16 @@ fn op(kind: &str, inputs: &str, outputs: &str, attributes: Vec<Attribute>) -> Op
     }
 }
 
-fn attribute(name: &str, value: AttributeValue) -> Attribute {
+pub(crate) fn attribute(name: &str, value: AttributeValue) -> Attribute {
     Attribute { name: name.to_owned(), value }
 }
 
-fn block(inputs: &str, ops: Vec<Op>, outputs: &str) -> Block {
+pub(crate) fn block(inputs: &str, ops: Vec<Op>, outputs: &str) -> Block {
     let names = |text: &str| text.split_whitespace().map(str::to_owned).collect();
     Block { inputs: names(inputs), ops, outputs: names(outputs), ..Block::default() }
 }
 
-fn longs(values: &[i64], dims: &[usize]) -> Value {
+pub(crate) fn longs(values: &[i64], dims: &[usize]) -> Value {
     let bytes: Vec<u8> = values.iter().flat_map(|value| value.to_le_bytes()).collect();
     Dense::new(DType::Int64, dims.to_vec(), bytes.into()).unwrap().into()
 }
@@ -54,7 +55,7 @@ fn text(text: &str) -> Value {
     Value::Strings(Strings::new(vec![1], vec![text.to_owned().into()]).unwrap())
 }
 
-fn zeros(dtype: DType, dims: &[usize]) -> Value {
+pub(crate) fn zeros(dtype: DType, dims: &[usize]) -> Value {
     let shape: Vec<u64> = dims.iter().map(|dim| *dim as u64).collect();
     let size = usize::try_from(dtype.size_of(&shape).unwrap()).unwrap();
     Dense::new(dtype, dims.to_vec(), vec![0; size].into()).unwrap().into()

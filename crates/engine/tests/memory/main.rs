@@ -6,6 +6,7 @@
 mod bombs;
 mod cases;
 mod counting;
+mod generated;
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -245,6 +245,7 @@ fn mask(call: &Call<'_>, masks: &Masks<'_>, dims: [usize; 3]) -> Outcome<Option<
         _ => return Err(format!("a mask of {shape:?} does not fit {dims:?}").into()),
     };
     let hidden = f64::from(call.float("mask_filter_value", -10000.0));
+    let _mask = call.workspace(&dims, 12)?;
     let mut made = Vec::with_capacity(bounded(&dims)?);
     for row in 0..batch {
         for query in 0..queries {
