@@ -226,7 +226,9 @@ impl Control {
             expect(made.len(), 1)?;
             Ok(made.remove(0))
         };
-        let _scores = context.budget.reserve(flexible::workspace(inputs)?)?;
+        let query = inputs.first().and_then(Option::as_ref).map_or(0, Value::nbytes);
+        let scores = flexible::workspace(inputs)?.saturating_add(query);
+        let _scores = context.budget.reserve(scores)?;
         let scores = context.threads.run(|| flexible::scores(op, inputs))??;
         let scores = modified("score_mod", scores)?;
         let shares = context.threads.run(|| flexible::shares(&scores))??;

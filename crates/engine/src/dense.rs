@@ -11,7 +11,7 @@ use lodstone_schema::onnx::infer::{MAX_ELEMENTS, ValueInfo};
 use lodstone_schema::{Code, Finding};
 use lodstone_store::Blob;
 
-use crate::budget::Charge;
+use crate::budget::{Charge, Memory};
 use crate::fast::layout::{Elements, Order, ordered};
 use crate::item::{Outcome, TYPES, burn_type};
 use crate::narrow::{Rounding, narrowed, widened};
@@ -46,6 +46,8 @@ struct Unaligned {
     bytes: Bytes,
     /// A copy that was needed.
     copy: OnceLock<Arc<burn_backend::Bytes>>,
+    /// The charge for the copy.
+    charge: OnceLock<Charge>,
 }
 
 impl Storage {
@@ -54,7 +56,11 @@ impl Storage {
             let shared = burn_backend::Bytes::from_shared(bytes, AllocationProperty::Other);
             return Self::Aligned(Arc::new(shared));
         }
-        Self::Unaligned(Arc::new(Unaligned { bytes, copy: OnceLock::new() }))
+        Self::Unaligned(Arc::new(Unaligned {
+            bytes,
+            copy: OnceLock::new(),
+            charge: OnceLock::new(),
+        }))
     }
 
     /// Returns the bytes, at any address.
@@ -226,6 +232,22 @@ impl Dense {
     pub fn nbytes(&self) -> u64 {
         let bits = u64::from(self.dtype.bits().unwrap_or(8));
         (self.count() as u64).saturating_mul(bits).div_ceil(8)
+    }
+
+    /// Charges the copy of bytes whose address is not aligned, which kernels read, unless there is one.
+    ///
+    /// # Errors
+    /// If it exceeds the budget.
+    pub(crate) fn charge_copy(&self, memory: Memory<'_>) -> Outcome<()> {
+        if let Storage::Unaligned(it) = &self.storage
+            && it.charge.get().is_none()
+            && it.copy.get().is_none()
+            && let Some(charge) = memory.reserve(it.bytes.len() as u64)?
+        {
+            // Another thread may have charged it meanwhile.
+            let _ = it.charge.set(charge);
+        }
+        Ok(())
     }
 
     /// Returns the size of the bytes in memory, of which the elements may be a part.

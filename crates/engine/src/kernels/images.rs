@@ -26,7 +26,8 @@ const MAX_BYTES: u64 = 1 << 30;
 /// files, transformed and previous images of WebP, compressed parts of TIFF.
 fn working(format: Option<ImageFormat>) -> u64 {
     match format {
-        Some(ImageFormat::Jpeg | ImageFormat::WebP) => 3,
+        Some(ImageFormat::Jpeg) => 4,
+        Some(ImageFormat::WebP) => 3,
         Some(ImageFormat::Tiff) => 1,
         _ => 0,
     }

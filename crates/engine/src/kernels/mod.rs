@@ -132,6 +132,11 @@ impl Kernel {
         inputs: &[Option<&Value>],
         memory: Memory<'a>,
     ) -> Outcome<Called<'a>> {
+        for value in inputs.iter().flatten() {
+            if let Value::Dense(dense) = value {
+                dense.charge_copy(memory)?;
+            }
+        }
         let values = || Inputs::new(inputs, memory);
         Ok(match self {
             Self::Dense(run) if moves::are_texts(op, inputs) => Called::Moving(run, op, values()?),

@@ -266,9 +266,9 @@ fn run(call: &Call<'_>, curves: &[&str], step: Step) -> Made {
     if lengths.len() != batch || lengths.iter().any(|length| *length > steps) {
         return Err(format!("expected {batch} sequence lengths, found {lengths:?}").into());
     }
-    // The hidden state of each step, alone and with those of others.
+    // The hidden state of each step, alone and with those of others, and what becomes of it.
     let _states = call.workspace(&[directions, steps], STEP)?;
-    let _hidden = call.workspace(&[directions, steps, batch, hidden], 12)?;
+    let _hidden = call.workspace(&[directions, steps, batch, hidden], 36)?;
     let (mut all, mut last, mut cells) = (Vec::new(), Vec::new(), Vec::new());
     for direction in 0..directions {
         let cell = cell(call, direction, directions, hidden, curves)?;

@@ -145,8 +145,8 @@ fn concat(op: &Op, inputs: &[Option<Value>], memory: Memory<'_>) -> Made {
     Ok(vec![Item::concatenated(items, at)?.dense()?.into()])
 }
 
-/// The memory of a part of a tensor, in bytes: its handle, and three copies of its size.
-const PART: u64 = VALUE + 24;
+/// The memory of a part of a tensor, in bytes: its handle, and copies of its size.
+const PART: u64 = VALUE + 32;
 
 /// Splits along an axis: by the sizes of an input, by one size, or into parts of 1, whose axis may be removed.
 fn split(op: &Op, inputs: &[Option<Value>], memory: Memory<'_>) -> Made {

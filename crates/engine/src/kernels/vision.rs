@@ -207,6 +207,9 @@ fn grid_sample(call: &Call<'_>) -> Made {
     one(image(made, *examples, steps_to)?.cast(x.kind()?)?)
 }
 
+/// Rows and weights of the four pixels around a coordinate.
+type Corners = [(usize, f64); 4];
+
 /// Returns the rows and weights of the four pixels around a coordinate; all weights are 0 if it is too far outside.
 fn corners(y: f64, x: f64, rows: usize, columns: usize) -> [(usize, f64); 4] {
     let (high, wide) = (rows as f64, columns as f64);
@@ -254,7 +257,12 @@ fn roi_align(call: &Call<'_>) -> Made {
     if cells == 0 {
         return one(Item::filled(0.0, x.kind()?, &[images.len(), channels, high, wide])?);
     }
-    let mut grouped: Vec<Vec<[(usize, f64); 4]>> = Vec::with_capacity(cells);
+    // A list of samples for each cell; rows and weights of one sample, in lists that grow; sums of parts of the results.
+    let _cells = call.workspace(&[cells], size_of::<Vec<Corners>>() as u64 + 4 * 2 * 16)?;
+    let _parts = call.workspace(&[cells, channels], 20)?;
+    let _copy = call.workspace(&shape, 8)?;
+    let mut room = call.memory.growing();
+    let mut grouped: Vec<Vec<Corners>> = Vec::with_capacity(cells);
     for (region, number) in boxes.as_chunks::<4>().0.iter().zip(&images) {
         let image = count(*number)?;
         let [left, top, right, bottom] = *region;
@@ -273,6 +281,8 @@ fn roi_align(call: &Call<'_>) -> Made {
         if bounded(&[down, aside, cells])? > MAX_SAMPLES {
             return Err(format!("region {region:?} has too many samples").into());
         }
+        let samples = bounded(&[down, aside, high, wide])? as u64;
+        room.add(samples.saturating_mul(size_of::<Corners>() as u64))?;
         for cell in 0..high * wide {
             let (row, column) = ((cell / wide) as f64, (cell % wide) as f64);
             let sample = |number: usize| {
@@ -346,6 +356,9 @@ fn choose_boxes(call: &Call<'_>) -> Made {
     let boxes: Vec<[f64; 4]> = boxes.to_doubles()?.as_chunks().0.iter().map(sides).collect();
     let scores = scores.to_doubles()?;
     let mut chosen: Vec<i64> = Vec::new();
+    // Scores in order, with the memory of sorting, and the boxes of one class.
+    let _order = call.workspace(&[many], 2 * 16 + 16 + 2 * 32)?;
+    let mut room = call.memory.growing();
     for (line, scores) in scores.chunks_exact(many.max(1)).enumerate() {
         let (example, class) = (line / classes.max(1), line % classes.max(1));
         let boxes = boxes.get(example * many..(example + 1) * many);
@@ -361,6 +374,8 @@ fn choose_boxes(call: &Call<'_>) -> Made {
         for (_, number) in order {
             let Some(this) = boxes.get(number).filter(|_| kept.len() < most) else { break };
             if kept.iter().all(|other| shared(this, other) <= overlap) {
+                // A row in a list that grows, and in the result.
+                room.add(3 * 3 * size_of::<i64>() as u64)?;
                 kept.push(*this);
                 chosen.extend([example, class, number].map(long));
             }

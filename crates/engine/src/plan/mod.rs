@@ -22,6 +22,7 @@ use crate::control::Control;
 use crate::dense::Dense;
 use crate::error::{Error, OpError, Result};
 use crate::evaluate::{Planning, compute, guarded};
+use crate::fast::layout::Order;
 use crate::fast::{Buffers, Ending, Kept, Over, Prepared, Spare, Special, Task};
 use crate::fused;
 use crate::item::Outcome;
@@ -35,6 +36,18 @@ const FOLDED: Bounds = Bounds { each: 1 << 16, all: 1 << 24 };
 
 /// The operators whose kernels copy their inputs into another order.
 const COPYING: [&str; 5] = ["Attention", "Conv", "ConvTranspose", "Gemm", "MatMul"];
+
+/// The operators whose fast kernels read the channels of images from next to each other.
+const CHANNELS_LAST: [&str; 8] = [
+    "AveragePool",
+    "Concat",
+    "Conv",
+    "ConvTranspose",
+    "FusedConv",
+    "GlobalAveragePool",
+    "MaxPool",
+    "Resize",
+];
 
 /// The operators whose results may be parts of their inputs, whose bytes they share.
 const PARTS: [&str; 4] = ["CausalConvWithState", "Gather", "Slice", "Split"];
@@ -547,6 +560,7 @@ impl Node {
             return Ok(None);
         }
         let (touched, _results) = self.touched(&inputs, Working::default(), frame, context)?;
+        let _copies = self.reserve_copies(inputs.iter().flatten().copied(), context)?;
         probe(touched)?;
         let (buffers, budget) = (&frame.buffers, context.budget);
         let task = Task { op: &self.op, inputs: &inputs, buffers, budget };
@@ -583,8 +597,25 @@ impl Node {
     ) -> Outcome<Value> {
         let inputs = self.given(frame)?;
         let (touched, _results) = self.touched(&inputs, Working::default(), frame, context)?;
+        let _copy = self.reserve_copies(inputs.first().copied().flatten().into_iter(), context)?;
         let run = || guarded(|| over.run(x, ending, &frame.buffers, then));
         Ok(context.threads.run_if(touched, run)??.into())
+    }
+
+    /// Charges copies of tensors that are not in the order in which a fast kernel reads them.
+    fn reserve_copies<'v>(
+        &self,
+        inputs: impl Iterator<Item = &'v Value>,
+        context: Context<'_>,
+    ) -> Outcome<Option<Charge>> {
+        let order = match CHANNELS_LAST.contains(&self.op.kind.as_str()) {
+            true => Order::ChannelsLast,
+            false => Order::RowMajor,
+        };
+        let copied = inputs.filter_map(|value| value.dense().ok());
+        let copied = copied.filter(|it| !order.is_of(it)).map(Dense::nbytes);
+        let bytes = copied.fold(0, u64::saturating_add);
+        (bytes > SMALL).then(|| context.budget.reserve(bytes)).transpose()
     }
 
     /// Returns the inputs.

@@ -11,7 +11,7 @@ use lodstone_schema::Code;
 use lodstone_schema::onnx::newest_opset;
 
 use super::CONSTANT;
-use super::counting::peak_of;
+use super::counting::{alone, peak_of};
 
 /// The memory budget of a run.
 const LIMIT: u64 = 64 << 20;
@@ -126,6 +126,7 @@ fn endless_inputs() -> Vec<(&'static str, Value)> {
 
 #[test]
 fn a_loop_that_scans_empty_tensors_stops() {
+    let _alone = alone();
     let blocks = endless(vec![op("Identity", "empty", "scan", Vec::new())], "", "scan");
     let mut values = endless_inputs();
     values.push(("empty", zeros(DType::Float32, &[0])));
@@ -134,6 +135,7 @@ fn a_loop_that_scans_empty_tensors_stops() {
 
 #[test]
 fn a_loop_that_appends_to_a_sequence_stops() {
+    let _alone = alone();
     let ops = vec![
         op("ConstantOfShape", "dims", "zeros", Vec::new()),
         op("Add", "zeros turned", "one", Vec::new()),
@@ -149,6 +151,7 @@ fn a_loop_that_appends_to_a_sequence_stops() {
 /// A part of a tensor keeps all of its bytes.
 #[test]
 fn a_loop_that_appends_parts_of_large_tensors_stops() {
+    let _alone = alone();
     let cast = attribute("to", AttributeValue::Long(1));
     let ops = vec![
         op("Cast", "turn", "turned", vec![cast]),
@@ -166,12 +169,14 @@ fn a_loop_that_appends_parts_of_large_tensors_stops() {
 
 #[test]
 fn splitting_into_many_tensors_is_limited() {
+    let _alone = alone();
     let main = block("", vec![op("SplitToSequence", "x", "y", Vec::new())], "y");
     expect_limit("SplitToSequence", vec![main], vec![("x", zeros(DType::Int8, &[1 << 24]))]);
 }
 
 #[test]
 fn strings_that_double_and_their_parts_are_limited() {
+    let _alone = alone();
     for count in [20, 40] {
         let mut ops = Vec::new();
         for turn in 0..count {
@@ -186,6 +191,7 @@ fn strings_that_double_and_their_parts_are_limited() {
 
 #[test]
 fn images_with_large_dims_are_limited() {
+    let _alone = alone();
     let file = b"P6 20000 20000 255\n".to_vec();
     let file = Dense::new(DType::Uint8, vec![file.len()], file.into()).unwrap();
     let main = block("", vec![op("ImageDecoder", "x", "y", Vec::new())], "y");
@@ -194,6 +200,7 @@ fn images_with_large_dims_are_limited() {
 
 #[test]
 fn results_that_depend_on_elements_are_limited() {
+    let _alone = alone();
     let many = [1_usize << 23];
     let count = longs(&[1 << 23], &[1]);
     let cases = [("NonZero", "y"), ("Unique", "y")];

@@ -3,18 +3,21 @@
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicIsize, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 pub(crate) struct Counting;
 
 static HELD: AtomicIsize = AtomicIsize::new(0);
 static PEAK: AtomicIsize = AtomicIsize::new(0);
 
-/// Returns the peak of bytes that the process held while `work` ran, beyond those that it held before. One caller measures
-/// at a time.
+/// Waits until no other test runs: what it allocates would count.
+pub(crate) fn alone() -> MutexGuard<'static, ()> {
+    static RUNNING: Mutex<()> = Mutex::new(());
+    RUNNING.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Returns the peak of bytes that the process held while `work` ran, beyond those that it held before.
 pub(crate) fn peak_of<T>(work: impl FnOnce() -> T) -> (T, u64) {
-    static MEASURING: Mutex<()> = Mutex::new(());
-    let _measuring = MEASURING.lock().unwrap_or_else(PoisonError::into_inner);
     let before = HELD.load(Ordering::Relaxed);
     PEAK.store(before, Ordering::Relaxed);
     let result = work();

@@ -1,12 +1,15 @@
 //! Operators whose results are much larger than their inputs, or of which the recorded cases have no tensor to repeat.
 
 use std::collections::BTreeMap;
+use std::io::Cursor;
 
+use image::{DynamicImage, GrayImage, ImageFormat, RgbImage};
 use lodstone_engine::{Dense, Map, Mode, Strings, Threads, Value};
-use lodstone_model::{Attribute, AttributeValue, DType, Dialect, Model, Program, Topology};
+use lodstone_model::{Attribute, AttributeValue, DType, Dialect, Model, Op, Program, Topology};
 use lodstone_schema::onnx::newest_opset;
 
 use super::bombs::{attribute, block, longs, op, zeros};
+use super::counting::alone;
 use super::{CONSTANT, Taken, run};
 
 /// An operator with its attributes and inputs.
@@ -36,6 +39,20 @@ fn text(name: &str, value: &str) -> Attribute {
 
 fn strings(name: &str, values: &[&str]) -> Attribute {
     attribute(name, AttributeValue::Strings(values.iter().map(|value| (*value).into()).collect()))
+}
+
+/// Returns boxes that do not overlap: [1, count, 4].
+fn boxes(count: usize) -> Value {
+    let sides = (0..count).flat_map(|at| [at as f32, 0.0, at as f32 + 0.5, 1.0]);
+    let bytes: Vec<u8> = sides.flat_map(f32::to_le_bytes).collect();
+    Dense::new(DType::Float32, vec![1, count, 4], bytes.into()).unwrap().into()
+}
+
+/// Returns regions whose samples are many times their cells: [count, 4].
+fn regions(count: usize) -> Value {
+    let bytes: Vec<u8> =
+        (0..count).flat_map(|_| [0.0_f32, 0.0, 60.0, 60.0]).flat_map(f32::to_le_bytes).collect();
+    Dense::new(DType::Float32, vec![count, 4], bytes.into()).unwrap().into()
 }
 
 fn cases() -> Vec<Case> {
@@ -171,11 +188,32 @@ fn cases() -> Vec<Case> {
         ("ConcatFromSequence", vec![long("axis", 0), long("new_axis", 1)], vec![list(SOME / 4)]),
         ("Identity", vec![], vec![list(SOME / 4)]),
         ("Optional", vec![], vec![list(SOME / 4)]),
+        (
+            "NonMaxSuppression",
+            vec![],
+            vec![
+                boxes(2000),
+                zeros(DType::Float32, &[1, 4, 2000]),
+                longs(&[2000], &[]),
+                scalar(0.5),
+            ],
+        ),
+        (
+            "RoiAlign",
+            vec![long("output_height", 16), long("output_width", 16)],
+            vec![zeros(DType::Float32, &[1, 8, 64, 64]), regions(64), longs(&[0; 64], &[64])],
+        ),
+        (
+            "GridSample",
+            vec![text("mode", "cubic")],
+            vec![zeros(DType::Float32, &[1, 4, 32, 32]), zeros(DType::Float32, &[1, 128, 128, 2])],
+        ),
     ]
 }
 
 #[test]
 fn operators_with_large_results_take_at_most_what_is_charged() {
+    let _alone = alone();
     let threads = Threads::new(4);
     let mut wrong = Vec::new();
     for (kind, attributes, inputs) in cases() {
@@ -186,14 +224,7 @@ fn operators_with_large_results_take_at_most_what_is_charged() {
             _ => "y",
         };
         let op = op(kind, &names.join(" "), outputs, attributes);
-        let version = |domain: &str| (domain.to_owned(), newest_opset(domain).unwrap());
-        let topology = Topology {
-            operator_versions: vec![version(""), version("ai.onnx.ml")],
-            blocks: vec![block(&names.join(" "), vec![op], outputs)],
-            ..Topology::new(Dialect::Onnx)
-        };
-        let mut model = Model::default();
-        model.set_main(Program::from(topology));
+        let model = model(op, &names.join(" "), outputs);
         let inputs: BTreeMap<String, Value> = names.into_iter().zip(inputs).collect();
         for mode in [Mode::Reference, Mode::Fast] {
             let Taken { peak, charged, .. } = run(&model, &inputs, mode, &threads)
@@ -208,4 +239,66 @@ fn operators_with_large_results_take_at_most_what_is_charged() {
         }
     }
     assert!(wrong.is_empty(), "{} runs take more:\n{}", wrong.len(), wrong.join("\n"));
+}
+
+/// Returns an image file.
+fn file(format: ImageFormat, is_grey: bool) -> Value {
+    let pixel = |x: u32, y: u32| u8::try_from((x * x + y * 31) % 251).unwrap();
+    let image = match is_grey {
+        true => GrayImage::from_fn(700, 500, |x, y| [pixel(x, y)].into()).into(),
+        false => {
+            let all = |x, y| [pixel(x, y), pixel(y, x), pixel(x + y, x)].into();
+            DynamicImage::from(RgbImage::from_fn(700, 500, all))
+        }
+    };
+    let mut bytes = Cursor::new(Vec::new());
+    image.write_to(&mut bytes, format).unwrap();
+    let bytes = bytes.into_inner();
+    Dense::new(DType::Uint8, vec![bytes.len()], bytes.into()).unwrap().into()
+}
+
+#[test]
+fn images_take_at_most_what_is_charged() {
+    let _alone = alone();
+    let threads = Threads::new(1);
+    let formats = [
+        ImageFormat::Bmp,
+        ImageFormat::Jpeg,
+        ImageFormat::Png,
+        ImageFormat::Pnm,
+        ImageFormat::Tiff,
+        ImageFormat::WebP,
+    ];
+    for format in formats {
+        for (is_grey, pixels) in
+            [(false, "RGB"), (false, "BGR"), (true, "RGB"), (true, "Grayscale")]
+        {
+            if is_grey && format == ImageFormat::WebP {
+                continue;
+            }
+            let op = op("ImageDecoder", "x0", "y", vec![text("pixel_format", pixels)]);
+            let inputs = BTreeMap::from([("x0".to_owned(), file(format, is_grey))]);
+            let model = model(op, "x0", "y");
+            let Taken { peak, charged, .. } =
+                run(&model, &inputs, Mode::Fast, &threads).unwrap_or_else(|| panic!("{format:?}"));
+            let line = format!("{format:?} {pixels}: peak {peak}, charged {charged}");
+            if std::env::var("LODSTONE_MEMORY_LIST").is_ok() {
+                eprintln!("{line}");
+            }
+            assert!(peak <= charged + CONSTANT, "{line}");
+        }
+    }
+}
+
+/// Returns a model of one operator.
+fn model(op: Op, inputs: &str, outputs: &str) -> Model {
+    let version = |domain: &str| (domain.to_owned(), newest_opset(domain).unwrap());
+    let topology = Topology {
+        operator_versions: vec![version(""), version("ai.onnx.ml")],
+        blocks: vec![block(inputs, vec![op], outputs)],
+        ..Topology::new(Dialect::Onnx)
+    };
+    let mut model = Model::default();
+    model.set_main(Program::from(topology));
+    model
 }
