@@ -253,6 +253,8 @@ impl Convolution {
         let products = match &self.weights {
             Weights::Transposed(packed) => geometry.products(*examples, packed),
             Weights::Winograd(it) => it.workspace(&geometry).saturating_mul(threads),
+            Weights::Product(packed) => Planes::of(&geometry, packed)
+                .map_or(0, |planes| planes.copied().saturating_mul(threads)),
             _ => 0,
         };
         let workspace = budget.reserve(products.saturating_mul(size_of::<f32>()) as u64)?;

@@ -41,6 +41,13 @@ impl<'a> Planes<'a> {
         (fits && packed.is_whole()).then_some(Self { geometry, phases, apart })
     }
 
+    /// Returns the number of elements that each thread copies.
+    pub(super) fn copied(&self) -> usize {
+        let [rows, _] = self.geometry.window;
+        let lines = rows.saturating_mul(self.geometry.channels);
+        lines.saturating_mul(self.phases).saturating_mul(self.apart)
+    }
+
     /// Convolves images. The rows of the matrix are the elements of a window, each with its channels.
     pub(super) fn convolve(
         &self,

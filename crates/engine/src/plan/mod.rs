@@ -530,8 +530,8 @@ impl Node {
         frame: &Frame,
         context: Context<'_>,
     ) -> Outcome<(u64, Option<Charge>)> {
-        let (count, bytes) = match self.bytes {
-            Some(bytes) => (self.count, bytes),
+        let (known, bytes) = match self.bytes {
+            Some(bytes) => (Some(self.count), bytes),
             None => self.size(inputs)?,
         };
         let (mut elements, mut touched) = (0_u64, bytes);
@@ -540,7 +540,8 @@ impl Node {
             touched = touched.saturating_add(value.nbytes());
         }
         let results = if self.bytes.is_some() { 0 } else { bytes };
-        let more = working.bytes(elements, count).saturating_add(results);
+        // Results whose dims depend on elements mostly have no more elements than the inputs.
+        let more = working.bytes(elements, known.unwrap_or(elements)).saturating_add(results);
         if more <= SMALL {
             return Ok((touched, None));
         }
@@ -681,16 +682,19 @@ impl Node {
         Ok(())
     }
 
-    /// Returns the number of elements and the size in bytes of results whose dims shape inference finds for these inputs.
-    fn size(&self, inputs: &[Option<&Value>]) -> Outcome<(u64, u64)> {
+    /// Returns the number of elements of the results, unless some dims depend on elements, and the size in bytes of those
+    /// whose dims shape inference finds for these inputs.
+    fn size(&self, inputs: &[Option<&Value>]) -> Outcome<(Option<u64>, u64)> {
         let info = |value: &Option<&Value>| value.map(Value::info).transpose();
         let infos = inputs.iter().map(info).collect::<Outcome<Vec<_>>>()?;
         let infos: Vec<Option<&ValueInfo>> = infos.iter().map(Option::as_ref).collect();
         let inferred = infer_op(&self.op, self.opset, &infos, &mut NoBodies)?;
-        let add = |(count, bytes): (u64, u64), (more, size): (u64, u64)| {
-            (count.saturating_add(more), bytes.saturating_add(size))
-        };
-        Ok(inferred.iter().filter_map(size_of_result).fold((0, 0), add))
+        let (mut count, mut bytes) = (Some(0_u64), 0_u64);
+        for sizes in inferred.iter().map(size_of_result) {
+            count = sizes.zip(count).map(|((more, _), count)| count.saturating_add(more));
+            bytes = bytes.saturating_add(sizes.map_or(0, |(_, size)| size));
+        }
+        Ok((count, bytes))
     }
 }
 

@@ -70,6 +70,12 @@ fn attention(call: &Call<'_>) -> Made {
     }
     let (x, heads) = (call.input(0)?, heads(call)?);
     let kind = x.kind()?;
+    // Queries, keys and values, packed and apart.
+    let mut dims = x.shape();
+    if let (Some(last), Some(width)) = (dims.last_mut(), call.input(1)?.shape().last()) {
+        *last = *width;
+    }
+    let _packed = call.workspace(&dims, 12)?;
     let mut packed = product(x.widened()?, call.input(1)?.widened()?)?;
     if let Some(bias) = call.optional(2) {
         packed = packed.plus(&bias.widened()?)?;
