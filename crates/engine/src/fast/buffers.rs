@@ -64,6 +64,11 @@ impl Buffers {
         Ok(Buffer { memory, count, home: Arc::downgrade(&self.0) })
     }
 
+    /// Frees memory that was released where results of other memory, of this size, take its place in what the run reserved.
+    pub(crate) fn trim(&self, bytes: u64) {
+        locked(&self.0).trim(bytes);
+    }
+
     /// Frees all memory that was released.
     pub(crate) fn clear(&self) {
         let mut pool = locked(&self.0);
@@ -82,8 +87,13 @@ fn nbytes(memory: &Aligned<f32>) -> u64 {
 impl Pool {
     /// Counts new memory; frees what was released if all would exceed what is charged.
     fn make_room(&mut self, bytes: u64) {
+        self.trim(bytes);
         self.all = self.all.saturating_add(bytes);
-        while self.all > self.charged() {
+    }
+
+    /// Frees what was released if all, with more bytes, would exceed what is charged.
+    fn trim(&mut self, more: u64) {
+        while self.all.saturating_add(more) > self.charged() {
             let Some(memory) = self.free.pop() else { return };
             self.all = self.all.saturating_sub(nbytes(&memory));
         }

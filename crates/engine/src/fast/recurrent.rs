@@ -174,7 +174,9 @@ impl Cells {
         let (mut last, mut long) = (state(5)?, state(6)?);
         let (size, width) = (batch * hidden, self.kind.gates() * hidden);
         let mut all = task.buffers.take(steps * count * size)?;
-        let _workspace = task.budget.reserve((steps * batch * width * size_of::<f32>()) as u64)?;
+        // Products of all steps and of one, the state of one direction, and those of all.
+        let working = (steps + 1) * batch * width + 2 * size + 2 * count * size;
+        let _workspace = task.budget.reserve((working * size_of::<f32>()) as u64)?;
         let mut of_inputs = vec![0.0; steps * batch * width];
         let states = last.chunks_exact_mut(size).zip(long.chunks_exact_mut(size));
         for (number, ((cell, is_reversed), (last, long))) in

@@ -635,6 +635,9 @@ impl Node {
     ) -> Outcome<Vec<Value>> {
         let inputs = self.given(frame)?;
         let (touched, _results) = self.touched(&inputs, self.working, frame, context)?;
+        if let Some(bytes) = self.bytes.filter(|bytes| *bytes > SMALL) {
+            frame.buffers.trim(bytes);
+        }
         if COPYING.contains(&self.op.kind.as_str()) {
             probe(touched)?;
         }

@@ -1,7 +1,13 @@
 //! The memory that a run takes is at most what the budget charges, and a constant: for the recorded cases of each operator
 //! with repeated inputs, and for models of a few hundred bytes whose results would take gigabytes.
 
-#![expect(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "tests fail so")]
+#![expect(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::print_stderr,
+    clippy::indexing_slicing,
+    reason = "tests fail so, and list what they measured on request"
+)]
 
 mod bombs;
 mod cases;
@@ -15,11 +21,12 @@ use lodstone_model::Model;
 
 use self::cases::{Case, cases, scaled, scales};
 use self::counting::{Counting, alone, peak_of};
+use self::generated::started;
 
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-/// What a run may take beside what is charged: plans, threads, tables of kernels, and handles of its values.
+/// What a run may take beside what is charged: plans, tables of kernels, and handles of its values.
 const CONSTANT: u64 = 256 << 10;
 
 /// The memory budget: runs that need more are rejected.
@@ -111,7 +118,7 @@ fn kind(case: &Case) -> String {
 #[test]
 fn operators_take_at_most_what_is_charged() {
     let _alone = alone();
-    let threads = Threads::new(4);
+    let threads = started(4);
     let only = std::env::var("LODSTONE_MEMORY_CASE").unwrap_or_default();
     let is_listed = std::env::var("LODSTONE_MEMORY_LIST").is_ok();
     let (mut wrong, mut measured, mut all) = (Vec::new(), BTreeSet::new(), BTreeSet::new());
