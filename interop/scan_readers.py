@@ -439,15 +439,17 @@ def request(reader, path):
         READERS[reader](path)
     except (Exception, SystemExit):
         pass
-    found = {one for one in CALLED if one} | {one for one in REQUESTED if exists(one[0].split(".")[0])}
+    found = {one for one in CALLED if one} | {one for one in REQUESTED if exists(one[0])}
     return {".".join(one) for one in found}
 
 
 @functools.cache
 def exists(module):
-    return module in sys.builtin_module_names or module == "__builtin__" or (
-        module.isidentifier() and importlib.util.find_spec(module) is not None
-    )
+    """Returns whether there may be a module of this name: its package exists, and all parts are identifiers."""
+    package = module.split(".")[0]
+    is_name = all(part.isidentifier() for part in module.split("."))
+    known = package in sys.builtin_module_names or package == "__builtin__"
+    return is_name and (known or importlib.util.find_spec(package) is not None)
 
 
 def request_all(files):

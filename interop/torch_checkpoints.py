@@ -289,6 +289,16 @@ def kill(root, victim, point, dedup=None):
     dcp.save(sharded(mesh_of([2, 2])), storage_writer=StorageWriter(f"{root}/step-2", dedup=dedup))
 
 
+def kill_after(root, seconds):
+    """Saves a second checkpoint, and is killed some seconds after it began, wherever it is. Records how long a save takes."""
+    state, begun = sharded(mesh_of([1])), time.monotonic()
+    timer = threading.Timer(float(seconds), dead)
+    timer.start()
+    dcp.save(state, storage_writer=StorageWriter(f"{root}/step-2"))
+    Path(f"{root}/seconds").write_text(str(time.monotonic() - begun))
+    timer.cancel()
+
+
 def deadly(kind, point):
     """Lets a method of the writer kill its process, before or after it runs."""
     when, name = point.split(":")
@@ -336,7 +346,7 @@ PARTS = {
     part.__name__: part
     for part in [
         save, load, load_divided, save_fsdp, load_fsdp, asynchronous, overlapping, without_collectives, cached, existing,
-        kill,
+        kill, kill_after,
     ]
 }
 
@@ -350,6 +360,9 @@ def process(rank, count, port, part, *given):
     time.sleep(0.2)
     dist.destroy_process_group()
 
+
+# The number of kills at random times.
+TIMED = 10
 
 # Of a part of the test, which takes some seconds.
 MAX_SECONDS = 300
@@ -575,6 +588,17 @@ def main():
                     os.rename(f"{root}/step-1-again", f"{root}/step-1")
                     run(2, "load", root, "[2]", 0)
                 kills += 1
+        second = Path(root, "step-2")
+        shutil.rmtree(second, ignore_errors=True)
+        run(1, "kill_after", root, MAX_SECONDS)
+        longest, chosen = float(Path(root, "seconds").read_text()), random.Random(3)
+        for _ in range(TIMED):
+            shutil.rmtree(second, ignore_errors=True)
+            run(1, "kill_after", root, chosen.uniform(0, longest), dies=True)
+            assert not second.exists() or lodstone.verify(second)["whole"]
+            run(1, "load", root, "[1]", 4)
+            kills += 1
+        shutil.rmtree(second, ignore_errors=True)
         run(4, "kill", root, -1, "never:")
         assert not leftovers(root), leftovers(root)
         divided(root)

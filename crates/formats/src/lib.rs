@@ -55,7 +55,7 @@ pub use format::{Format, OpenRecord, Prefix, Probe};
 pub use options::{ExternalData, Holds, OpenOptions, WriteOptions};
 pub use registry::{
     BACK_ONLY, BYTE_MAPS, FORMATS, READ_ONLY, SHARD_FORMATS, UNEDITED, context, identify, named,
-    title,
+    reader_of_texts, title,
 };
 pub use scan::{CodeEffect, Effort, Part, Pickles, pickles};
 pub use seal::entries::{ModelDir, SealEntry, Sealed, Seals, check_sealed, seal_entries};

@@ -1,6 +1,6 @@
 //! Tables of the framework modules: general code uses these tables and refers to no framework directly.
 
-use lodstone_model::{Limits, Tensor};
+use lodstone_model::{Dialect, Limits, Model, Tensor};
 use lodstone_store::Blob;
 
 use crate::encoding::pickle::known::Use;
@@ -9,7 +9,9 @@ use crate::encoding::protobuf::schema::Message;
 use crate::onnx::{Family, Formats};
 use crate::scan::{Opaque, Outside};
 use crate::sharding::ShardFormat;
-use crate::{Format, Mapper, Probe, caffe2, glow, mxnet, numpy, onnx, paddle, safetensors, torch};
+use crate::{
+    Format, Mapper, Probe, Result, caffe2, glow, mxnet, numpy, onnx, paddle, safetensors, torch,
+};
 
 /// Every format, in the order of detection: those with a signature first.
 pub static FORMATS: &[&Format] = &[
@@ -145,4 +147,14 @@ pub fn title(name: &str) -> Option<&'static str> {
 /// Returns the format called `name`.
 pub fn named(name: &str) -> Option<&'static Format> {
     FORMATS.iter().copied().find(|format| format.name == name)
+}
+
+/// Returns the reader of programs that operators of a dialect have as texts in arguments.
+pub fn reader_of_texts(dialect: Dialect) -> Option<fn(&Blob, &Limits) -> Result<Model>> {
+    match dialect {
+        Dialect::Caffe2 => {
+            Some(|blob, limits| caffe2::read_net(blob, "an argument.pbtxt", limits, false))
+        }
+        _ => None,
+    }
 }

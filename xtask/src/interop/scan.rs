@@ -30,16 +30,16 @@ fn compare(
 ) -> Result<(), Outcome> {
     let python = environment(suite.python, requirements)?;
     let work = Work::new(suite, name)?;
-    let count = if suite.extent.all { "20000" } else { "2000" };
-    let mut script = Command::new(python);
-    script.arg("-B").arg(root().join("interop/scan_readers.py"));
-    script.arg(target().join("debug/lodstone")).arg(work.directory);
-    run(script.args([
-        "--seed",
-        &suite.extent.seed.to_string(),
-        "--count",
-        count,
-        "--readers",
-        readers,
-    ]))
+    let seed = suite.extent.seed.to_string();
+    let script = |script: &str, sample: &str, complete: &str| {
+        let mut command = Command::new(&python);
+        command.args(["-B", "-W", "ignore"]).arg(root().join("interop").join(script));
+        command.arg(target().join("debug/lodstone")).arg(&work.directory);
+        let count = if suite.extent.all { complete } else { sample };
+        command.args(["--readers", readers, "--seed", &seed, "--count", count]);
+        command
+    };
+    let honest = run(&mut script("scan_honest.py", "1000", "8000"));
+    let changed = run(&mut script("scan_readers.py", "2000", "20000"));
+    first_failure(vec![honest, changed])
 }

@@ -64,7 +64,7 @@ impl Buffers {
         Ok(Buffer { memory, count, home: Arc::downgrade(&self.0) })
     }
 
-    /// Frees memory that was released where results of other memory, of this size, take its place in what the run reserved.
+    /// Makes room for results of other memory, of this size, which take their place in what the run reserved.
     pub(crate) fn trim(&self, bytes: u64) {
         locked(&self.0).trim(bytes);
     }
@@ -85,14 +85,18 @@ fn nbytes(memory: &Aligned<f32>) -> u64 {
 }
 
 impl Pool {
-    /// Counts new memory; frees what was released if all would exceed what is charged.
+    /// Counts new memory, beside what was released if the budget has room for both.
     fn make_room(&mut self, bytes: u64) {
         self.trim(bytes);
         self.all = self.all.saturating_add(bytes);
     }
 
-    /// Frees what was released if all, with more bytes, would exceed what is charged.
+    /// Charges what all, with more bytes, exceeds the charges by; frees what was released if the budget has no room for that.
     fn trim(&mut self, more: u64) {
+        let missing = self.all.saturating_add(more).saturating_sub(self.charged());
+        if missing == 0 || self.budget.extend(&mut self.excess, missing).is_ok() {
+            return;
+        }
         while self.all.saturating_add(more) > self.charged() {
             let Some(memory) = self.free.pop() else { return };
             self.all = self.all.saturating_sub(nbytes(&memory));

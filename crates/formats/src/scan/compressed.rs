@@ -55,6 +55,11 @@ impl Method {
     }
 }
 
+/// Returns whether the beginning can be decompressed.
+pub(super) fn begins(method: Method, blob: &Blob) -> bool {
+    blob.bytes().is_ok_and(|bytes| !inflate(method, &bytes, 1).bytes.is_empty())
+}
+
 /// Detects the compression method.
 pub(super) fn method(head: &[u8]) -> Option<Method> {
     const STARTS: [(&[u8], Method); 6] = [

@@ -127,6 +127,12 @@ impl Look<'_> {
             {
                 Kind::Numbers
             }
+            // A short signature can match by chance.
+            Some(Kind::Compressed(method))
+                if method.is_vague() && !compressed::begins(method, place.blob) =>
+            {
+                Kind::Other
+            }
             Some(kind) => kind,
             None if is_numbers => Kind::Numbers,
             None => Kind::Other,
@@ -305,7 +311,10 @@ impl Look<'_> {
         loads: Loads,
         is_understood: bool,
     ) -> Result<()> {
-        // The first letter of an archive asks for an object of the loader, which loaders of archives do not have.
+        // The first letter of an archive asks for an object of the loader, which loaders of archives do not have: they fail.
+        if is_understood && is_zip(head) {
+            return Ok(());
+        }
         if let Some((offset, how)) = loads.torn.filter(|_| !is_zip(head)) {
             let why = format!("{how} (byte {offset}), so other readers may find other opcodes");
             self.unread(place, why);
@@ -330,7 +339,10 @@ impl Look<'_> {
         if !is_understood && is_pickle {
             findings.extend(pickle::scan_within(place.blob, self.limits, &mut self.left.steps)?);
         }
-        if let Some(Import { offset, name, is_likely }) = loads.broken {
+        // Importing what is no name of a module fails.
+        if let Some(Import { offset, name, is_likely, .. }) =
+            loads.broken.filter(|it| it.is_possible)
+        {
             let name = name.escape_debug();
             let why = format!("loaded as a pickle, it imports `{name}` (byte {offset}) and fails");
             match is_likely || is_protocol {
@@ -339,7 +351,9 @@ impl Look<'_> {
             }
         }
         // A complete pickle before the failure is loaded to its end.
-        let first = findings.iter().find(|it| it.how != "path" && it.offset < loads.end);
+        let is_import =
+            |it: &&Finding| it.how != "path" && (it.how != "import" || pickle::is_name(&it.module));
+        let first = findings.iter().filter(is_import).find(|it| it.offset < loads.end);
         if is_understood && let Some(Finding { offset, module, name, .. }) = first {
             let name = format!("{module}.{name}");
             let why = format!("its first pickle imports `{}` (byte {offset})", name.escape_debug());
@@ -586,10 +600,6 @@ impl Look<'_> {
         let max = MAX_INFLATED.min(self.left.inflated);
         let inflated = compressed::inflate(method, &place.blob.bytes()?, max);
         self.left.inflated = self.left.inflated.saturating_sub(inflated.bytes.len() as u64);
-        if method.is_vague() && inflated.bytes.is_empty() {
-            // The short signature can match by chance.
-            return text::is_text(place.blob);
-        }
         if let Some(why) = inflated.damage {
             self.unread(place, why);
         }

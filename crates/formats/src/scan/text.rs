@@ -33,7 +33,7 @@ pub(super) fn is_text(blob: &Blob) -> Result<bool> {
     Ok(true)
 }
 
-/// Returns whether a control character is usual in text: tabs, line feeds, form feeds, carriage returns.
+/// Returns whether a control character is usual in text: tabs, ends of lines and pages.
 fn is_of_text(byte: u8) -> bool {
-    matches!(byte, b'\t' | b'\n' | 0x0c | b'\r')
+    matches!(byte, b'\t'..=b'\r')
 }

@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-use lodstone_formats::caffe2::read_net;
-use lodstone_model::{AttributeValue, Dialect, Limits, Model, Op, Program, some};
+use lodstone_formats::reader_of_texts;
+use lodstone_model::{AttributeValue, Limits, Model, Op, Program, some};
 use lodstone_schema::{Conventions, Risk, conventions};
 use lodstone_store::{Blob, Error as StoreError, check_relative};
 
@@ -99,14 +99,12 @@ fn context_of(op: &Op) -> Option<String> {
     })
 }
 
-/// Adds the findings of Caffe2 nets in text format that are arguments of operators, such as the `step_net` of a
+/// Adds the findings of nets in text format that are arguments of operators, such as the `step_net` of a
 /// `RecurrentNetwork`, and of nets in these.
 fn nets_in_texts(path: &Path, program: &Program, limits: &Limits, findings: &mut Findings) {
     /// Maximum levels of nets in texts.
     const MAX_LEVELS: usize = 8;
-    if program.dialect != Dialect::Caffe2 {
-        return;
-    }
+    let Some(read) = reader_of_texts(program.dialect) else { return };
     let conventions = conventions(program);
     let texts_of = |program: &Program| -> Vec<(String, String)> {
         let texts = program.ops().flat_map(|op| {
@@ -119,7 +117,7 @@ fn nets_in_texts(path: &Path, program: &Program, limits: &Limits, findings: &mut
     for _ in 0..MAX_LEVELS {
         for (place, text) in std::mem::take(&mut level) {
             let blob = Blob::memory(text.into_bytes());
-            let Ok(net) = read_net(&blob, "an argument.pbtxt", limits, false) else {
+            let Ok(net) = read(&blob, limits) else {
                 let message = "may be a net, and could not be read";
                 findings.add(DangerKind::Operator, path, &place, message);
                 continue;

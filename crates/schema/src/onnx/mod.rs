@@ -100,7 +100,7 @@ fn interface(program: &Program) -> Interface<'_> {
 }
 
 /// Operators that run code from outside of the model, or load a file of it, by kind: those of ONNX Runtime (`com.microsoft`)
-/// that call Python, PyTorch and Triton, or an accelerator's compiled graph, which is in the model or in a file that it
+/// that call Python and its compilers, or an accelerator's compiled graph, which is in the model or in a file that it
 /// names.
 const RUNS: &[&str] =
     &["ATen", "EPContext", "PyCustomOp", "PyOp", "PythonOp", "PythonOpGrad", "Snpe", "TritonOp"];

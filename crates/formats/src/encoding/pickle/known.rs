@@ -254,7 +254,8 @@ const CALLED: &[&str] = &["add", "append", "extend"];
 pub(super) struct Suspects(HashSet<Id>);
 
 impl Suspects {
-    pub(super) fn of(tree: &Tree, allowed: &Allowed) -> Self {
+    /// `is_loaded` is whether a loader returns the values: it drops those of a pickle that fails.
+    pub(super) fn of(tree: &Tree, allowed: &Allowed, is_loaded: bool) -> Self {
         let (uses, kinds) = (HashMap::new(), HashMap::new());
         let is_accepted = |(id, _): &(Id, &Node)| allowed.find(tree, *id).is_some();
         let accepted = tree.nodes().filter(is_accepted).map(|(id, _)| id).collect();
@@ -269,6 +270,14 @@ impl Suspects {
                 },
                 Node::Extension(_) => _ = suspects.insert(id),
                 _ => {}
+            }
+        }
+        for (id, node) in tree.nodes() {
+            if let Node::Persistent(given) = node
+                && let Some(what) = class_of(tree, *given).and_then(|class| reader.uses.get(&class))
+            {
+                let what = *what;
+                reader.uses.insert(id, what);
             }
         }
         // States may have been created after the object that they are given to.
@@ -287,7 +296,7 @@ impl Suspects {
                 reader.kinds.insert(id, Is::Found);
             }
         }
-        suspects.extend(reader.passed_on(&called));
+        suspects.extend(reader.passed_on(&called, is_loaded));
         // A disallowed use of an import makes its other uses suspicious, too.
         for (id, node) in tree.nodes() {
             if matches!(node, Node::Object(object) if suspects.contains(&object.callable)) {
@@ -376,7 +385,7 @@ impl Reader<'_> {
                 other => other,
             },
             Node::Global(..) => self.uses.get(&id).map_or(Is::Found, |what| what.own),
-            Node::Persistent(_) => Is::Storage,
+            Node::Persistent(_) => self.uses.get(&id).map_or(Is::Storage, |what| what.own),
             Node::Extension(_) | Node::Unknown => Is::Found,
             _ => Is::Other,
         }
@@ -594,7 +603,7 @@ impl Reader<'_> {
     }
 
     /// Returns functions that are more than called, or are imported for nothing.
-    fn passed_on(&self, called: &HashSet<Id>) -> HashSet<Id> {
+    fn passed_on(&self, called: &HashSet<Id>, is_loaded: bool) -> HashSet<Id> {
         let is_function = |id: &Id| self.is_function(*id);
         // Tuples that are the arguments of allowed calls, and nothing else: their functions have a place there.
         let (mut arguments, mut values) = (HashSet::new(), HashSet::new());
@@ -624,7 +633,9 @@ impl Reader<'_> {
         }
         found.extend(Some(self.tree.root()).filter(is_function));
         // An argument may be called by the function that takes it.
-        found.extend(uncalled.into_iter().filter(|id| !placed.contains(id)));
+        if is_loaded {
+            found.extend(uncalled.into_iter().filter(|id| !placed.contains(id)));
+        }
         found
     }
 }
@@ -669,6 +680,16 @@ fn use_of(tree: &Tree, id: Id, allowed: &Allowed) -> Option<Use> {
     let of_framework = || IMPORTS.iter().find_map(|imports| imports(&module, &name));
     let accepted = || allowed.find(tree, id).map(|_| ACCEPTED);
     KNOWN.find(&module, &name).or_else(of_framework).or_else(accepted)
+}
+
+/// Returns the class of an identifier `("module", CLASS, PATH, SOURCE)`, which stands for the class: loaders
+/// compare its source with the one at the time of saving.
+fn class_of(tree: &Tree, given: Id) -> Option<Id> {
+    let Node::Tuple(parts) = tree.node(given) else { return None };
+    let [kind, class, path, source] = parts.as_slice() else { return None };
+    let is_text = |id: &Id| matches!(tree.node(*id), Node::Text(..) | Node::None);
+    let is_module = tree.short(*kind)? == "module" && is_text(path) && is_text(source);
+    is_module.then_some(*class)
 }
 
 /// Returns whether a state consists of attributes with ordinary names.

@@ -58,7 +58,7 @@ pub(crate) use kept::{Kept, Piece, is_one};
 pub(crate) use known::Allowed;
 pub(crate) use machine::{Steps, read, read_bare, read_leniently};
 pub(crate) use map::map;
-pub(crate) use modules::may_exist;
+pub(crate) use modules::{is_name, may_exist};
 pub(crate) use opcode::Span;
 pub use scan::{Finding, scan, scan_calls};
 pub(crate) use scan::{Import, Loads, STEPS, loads, loads_of_joblib, scan_within, steps_of};

@@ -2,8 +2,18 @@
 
 /// Returns whether there may be a module of this name: a part of a package, or one that comes with Python, or a common package.
 pub(crate) fn may_exist(module: &str) -> bool {
-    let is_identifier = module.chars().all(|c| c.is_alphanumeric() || "._".contains(c));
-    is_identifier && (module.contains('.') || is_installed(module))
+    is_name(module) && (module.contains('.') || is_installed(module))
+}
+
+/// Returns whether a module can have this name: identifiers with dots between them.
+pub(crate) fn is_name(module: &str) -> bool {
+    let is_identifier = |part: &str| {
+        let is_letter = |c: char| c.is_alphanumeric() || c == '_';
+        !part.is_empty()
+            && !part.starts_with(|c: char| c.is_numeric())
+            && part.chars().all(is_letter)
+    };
+    module.split('.').all(is_identifier)
 }
 
 fn is_installed(module: &str) -> bool {

@@ -5,7 +5,7 @@ use lodstone_store::Blob;
 
 use super::known::{Allowed, Suspects, is_known, is_wrapper};
 use super::machine::{Found, Steps, Wrapped, read_as_cpython, read_as_joblib, read_leniently};
-use super::modules::may_exist;
+use super::modules::{is_name, may_exist};
 use super::opcode::Span;
 use super::tree::{How, Id, Node, Object, Tree};
 use crate::Result;
@@ -71,7 +71,7 @@ pub fn scan(blob: &Blob, limits: &Limits) -> Result<Vec<Finding>> {
 /// # Errors
 /// Fails if reading the file fails.
 pub(crate) fn scan_within(blob: &Blob, limits: &Limits, steps: &mut Steps) -> Result<Vec<Finding>> {
-    scan_for(Filter::Suspects, blob, limits, steps)
+    scan_for(Filter::Suspects { is_loaded: true }, blob, limits, steps)
 }
 
 fn scan_for(
@@ -183,13 +183,15 @@ pub(crate) struct Import {
     pub(crate) name: String,
     /// Whether Python may have such a module.
     pub(crate) is_likely: bool,
+    /// Whether a module can have such a name.
+    pub(crate) is_possible: bool,
 }
 
 impl Import {
     fn of(tree: &Tree, id: Id) -> Self {
         let (module, name) = tree.global(id).unwrap_or_default();
-        let is_likely = may_exist(&module);
-        Self { offset: tree.place(id), name: format!("{module}.{name}"), is_likely }
+        let (is_likely, is_possible) = (may_exist(&module), is_name(&module));
+        Self { offset: tree.place(id), name: format!("{module}.{name}"), is_likely, is_possible }
     }
 }
 
@@ -258,7 +260,8 @@ impl Loads {
     /// Adds what a pickle imports and calls.
     fn add(&mut self, found: &Found, blob: &Blob, is_whole: bool, steps: &mut Steps) {
         self.torn = self.torn.or(found.torn);
-        list(&found.tree, Names::Any, Filter::Suspects, steps, &mut self.findings);
+        let filter = Filter::Suspects { is_loaded: is_whole };
+        list(&found.tree, Names::Any, filter, steps, &mut self.findings);
         self.notice(&found.tree, is_whole, &steps.allowed);
         self.cut |= found.cut || self.findings.len() >= MAX_FINDINGS;
         if self.cut {
@@ -305,12 +308,18 @@ enum Names {
 enum Filter {
     All,
     /// Those that pickles of tensors do not need.
-    Suspects,
+    Suspects {
+        /// Whether a loader returns the values of the pickle.
+        is_loaded: bool,
+    },
 }
 
 /// Adds the findings of a pickle that have credible names.
 fn list(tree: &Tree, names: Names, filter: Filter, steps: &mut Steps, findings: &mut Vec<Finding>) {
-    let suspects = (filter == Filter::Suspects).then(|| Suspects::of(tree, &steps.allowed));
+    let suspects = match filter {
+        Filter::All => None,
+        Filter::Suspects { is_loaded } => Some(Suspects::of(tree, &steps.allowed, is_loaded)),
+    };
     if suspects.is_some() {
         let accepted = tree.nodes().filter_map(|(id, _)| steps.allowed.find(tree, id));
         steps.accepted.extend(accepted);
