@@ -110,6 +110,9 @@ pub(crate) static OUTSIDE: &[&Outside] = &[&torch::OUTSIDE];
 /// The formats that contain parts for other software, which scans inspect by themselves.
 pub(crate) static OPAQUE: &[fn(&Blob, &Limits) -> Option<Opaque>] = &[torch::opaque];
 
+/// Texts that no reader recognizes, and other software loads: what they are.
+pub(crate) static TEXTS: &[fn(&str) -> Option<&'static str>] = &[caffe2::after_comments];
+
 /// The devices that files record for tensors, from their residuals.
 static CONTEXTS: &[fn(&Tensor) -> Option<String>] = &[mxnet::params::context];
 

@@ -131,14 +131,15 @@ pub(super) fn is_text(head: &[u8]) -> bool {
     begins(first, &FIRST) && (decides(first) || has_op(first) || lines.any(decides))
 }
 
-/// Returns whether a text is a net in text format after so many comments that [`is_text`] does not see it.
-pub(crate) fn is_after_comments(text: &str) -> bool {
+/// Recognizes a net in text format after so many comments that [`is_text`] does not see it.
+pub(crate) fn after_comments(text: &str) -> Option<&'static str> {
     let is_comment = |line: &str| line.trim().is_empty() || line.trim_start().starts_with('#');
     let comments: usize =
         text.split_inclusive('\n').take_while(|line| is_comment(line)).map(str::len).sum();
     let head = |text: &str| text.as_bytes().iter().take(HEAD_LEN).copied().collect::<Vec<_>>();
     let rest = text.get(comments..).unwrap_or_default();
-    comments > 0 && is_text(&head(rest)) && !is_text(&head(text))
+    let is_net = comments > 0 && is_text(&head(rest)) && !is_text(&head(text));
+    is_net.then_some("a net of Caffe2 after comments")
 }
 
 /// The types of blobs that `BlobProto` names.

@@ -36,7 +36,7 @@ mod values;
 mod weights;
 mod write;
 
-pub(crate) use detect::is_after_comments;
+pub(crate) use detect::after_comments;
 pub use net::read_blob as read_net;
 pub use records::{BLOB, MINIDB, PREDICTOR, read as read_records};
 

@@ -10,9 +10,9 @@ use super::{CodeEffect, Effort, MAX_INFLATED, Opaque, Outside, Part, Pickles, Pl
 use crate::encoding::pickle::{self, Finding, Import, Loads, Tree};
 use crate::encoding::{tar, zip};
 use crate::numpy::survey::{self, Elements};
-use crate::registry::{OPAQUE, OUTSIDE};
+use crate::registry::{OPAQUE, OUTSIDE, TEXTS};
 use crate::unrecognized::HDF5;
-use crate::{Error, Result, caffe2, numpy};
+use crate::{Error, Result, numpy};
 
 /// Extensions of pickles: in such files, the scan continues after damage.
 const EXTENSIONS: [&str; 22] = [
@@ -195,8 +195,8 @@ impl Look<'_> {
                         let why = "it describes a Keras model, and names classes and code that Keras runs";
                         self.unread(place, why.to_owned());
                     }
-                    if is_text && self.is_net(place)? {
-                        self.unread(place, "it is a net of Caffe2 after comments".to_owned());
+                    if is_text && let Some(what) = self.unrecognized(place)? {
+                        self.unread(place, format!("it is {what}"));
                     }
                     is_text
                 }
@@ -274,13 +274,14 @@ impl Look<'_> {
         Ok(has(b"\"class_name\"") && has(b"\"config\"") && has(b"keras"))
     }
 
-    /// Returns whether a text is a net of Caffe2 that its reader does not recognize.
-    fn is_net(&self, place: &Entry<'_>) -> Result<bool> {
+    /// Returns what a text is that the reader of its format does not recognize.
+    fn unrecognized(&self, place: &Entry<'_>) -> Result<Option<&'static str>> {
         if place.blob.len() > self.limits.structure_bytes || place.blob.head(1)? == b"{"[..] {
-            return Ok(false);
+            return Ok(None);
         }
         let text = place.blob.read()?;
-        Ok(std::str::from_utf8(&text).is_ok_and(caffe2::is_after_comments))
+        let text = std::str::from_utf8(&text).unwrap_or_default();
+        Ok(TEXTS.iter().find_map(|what| what(text)))
     }
 
     /// Inspects the parts of a file that its format does not describe; returns whether there are no other bytes.
