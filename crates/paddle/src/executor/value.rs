@@ -11,7 +11,6 @@ use lodstone_engine::Charge;
 /// The value of a variable.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
-#[expect(clippy::large_enum_variant, reason = "nearly all of them are tensors")]
 pub enum Value {
     /// A tensor: dense, with or without LoD, or selected rows. Its bytes are in memory.
     Tensor(Tensor),

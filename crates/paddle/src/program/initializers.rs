@@ -11,7 +11,6 @@ use crate::program::operator::{Operator, dims};
 /// An initializer of a parameter. Random ones have a seed: 0 for the generator of the run.
 #[derive(Clone, Debug, PartialEq)]
 #[expect(missing_docs, reason = "the fields are named like the parameters of the distributions")]
-#[expect(clippy::large_enum_variant, reason = "a layer has two of them")]
 pub enum Initializer {
     /// All elements have the same value.
     Constant(f32),
