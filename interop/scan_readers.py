@@ -103,7 +103,7 @@ EXECUTES = """
     idlelib.pyshell ModifiedInterpreter.runcode; idlelib.autocomplete AutoComplete.get_entity; _pyrepl.pager pipe_pager
     test.support.script_helper assert_python_ok; unittest.loader TestLoader.loadTestsFromName; multiprocessing.util spawnv_passfds
     threading Thread; concurrent.futures ThreadPoolExecutor.submit; _thread start_new_thread; antigravity geohash; this s
-    numpy load; numpy save; numpy fromfile; numpy DataSource; numpy.f2py main; numpy.f2py.crackfortran getlincoef
+    numpy load; numpy save; numpy fromfile; numpy DataSource; numpy memmap; numpy.f2py main; numpy.f2py.crackfortran getlincoef
     numpy.testing._private.utils runstring; numpy.ctypeslib load_library; numpy.distutils.exec_command exec_command
     numpy.core._multiarray_umath add_docstring; numpy.lib.npyio load; numpy.ma.core _mareconstruct_
     torch load; torch.hub load; torch.serialization load; torch.jit load; torch.storage _load_from_bytes; torch.classes load_library
@@ -381,6 +381,9 @@ def executing():
     for pair in EXECUTES.replace("\n", ";").split(";"):
         if pair.strip():
             for way, text in WAYS.items():
+                # joblib names the class of an array, and calls it only with a file of its own.
+                if pair.split() == ["numpy", "memmap"] and way in ("value", "key"):
+                    continue
                 call = (text % tuple(pair.split())).encode()
                 yield "{}-{}".format(pair.strip().replace(" ", "."), way), b"\x80\x04]" + call + b"a."
 

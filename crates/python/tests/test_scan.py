@@ -14,7 +14,7 @@ import pytest
 
 ROOT = pathlib.Path(__file__).parents[3]
 SEED = int(os.environ.get("SEED", "1"))
-MUTANTS = int(os.environ.get("MUTANTS", "300"))
+MUTANTS = int(os.environ.get("MUTANTS", "400"))
 OPCODES = b"(.012FIJKLMNPQRSTUVXabcdeghijlopqrstu]})G" + bytes(range(0x80, 0x99))
 
 
@@ -31,13 +31,14 @@ MADE = made()
 HONEST = [MADE.MASKED, MADE.RANDOM, MADE.VALUES, MADE.LAYER, MADE.OBJECT_ARRAY] + [
     pickle.dumps(value, protocol) for value in MADE.values().values() for protocol in range(6)
 ]
-# The imports of benign pickles, and additional ones of attacks.
+# The imports of benign pickles, and additional ones of attacks. Calls of these, such as of `memmap`, are in `interop`.
 KNOWN = {name for data in HONEST for name in MADE.asked(data)} | {
     ("builtins", "eval"),
     ("builtins", "int"),
     ("builtins", "str"),
     ("collections", "OrderedDict"),
     ("copyreg", "_reconstructor"),
+    ("numpy", "memmap"),
     ("torch.storage", "TypedStorage"),
     ("_codecs", "encode"),
 }
@@ -80,9 +81,10 @@ def test_no_clean_file_makes_cpython_import_something(tmp_path):
         data = mutate(rng.choice(sources), rng)
         # Extension codes import nothing unless registered, and many tensors begin like one.
         asked = {name for name in MADE.asked(data) if name[0] != "extension"} - KNOWN
+        # There are no other modules.
+        asked = {name for name in asked if all(part.isidentifier() for part in name[0].split("."))}
         # Words of a text are taken for modules only if Python may have these.
-        words = [module for module, _ in asked if module.replace(".", "_").isidentifier()]
-        may_exist = any("." in module or module in sys.stdlib_module_names for module in words)
+        may_exist = any("." in module or module in sys.stdlib_module_names for module, _ in asked)
         if not asked or (data.isascii() and not may_exist):
             continue
         compared += 1
@@ -97,7 +99,7 @@ def test_no_clean_file_makes_cpython_import_something(tmp_path):
             (directory / name).write_bytes(held)
         missed = {path.name for path in directory.iterdir()} - flagged(directory)
         assert not missed, (SEED, number, data, missed)
-    assert compared > MUTANTS // 4
+    assert compared > MUTANTS // 5
 
 
 def test_benign_files_are_clean_and_attacks_are_not():

@@ -57,7 +57,7 @@ def convert(
     >>> lodstone.convert("examples/digits/paddle", tmp / "digits.onnx")["opset"]
     17
     """
-    opening = {"params": params, "mmap": mmap, "verify": verify, "program": program}
+    opening: dict[str, Any] = {"params": params, "mmap": mmap, "verify": verify, "program": program}
     opening["raise_limits"] = raise_limits
     return _lodstone.convert(plain(source), out, opening, converting(**options), progress)
 

@@ -260,9 +260,10 @@ impl Loads {
     /// Adds what a pickle imports and calls.
     fn add(&mut self, found: &Found, blob: &Blob, is_whole: bool, steps: &mut Steps) {
         self.torn = self.torn.or(found.torn);
-        let filter = Filter::Suspects { is_loaded: is_whole };
-        list(&found.tree, Names::Any, filter, steps, &mut self.findings);
         self.notice(&found.tree, is_whole, &steps.allowed);
+        // Readers other than joblib fail at the elements of an array, where calls may lack their arguments.
+        let filter = Filter::Suspects { is_loaded: is_whole || !self.has_arrays };
+        list(&found.tree, Names::Any, filter, steps, &mut self.findings);
         self.cut |= found.cut || self.findings.len() >= MAX_FINDINGS;
         if self.cut {
             self.findings.push(limit(found.tree.end.min(blob.len().saturating_sub(1))));
