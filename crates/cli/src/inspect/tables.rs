@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use lodstone::{BlockValue, Inspection, Model, Op, Operand, TensorInfo};
+use lodstone::{BlockValue, Inspection, Model, Op, Operand, TensorDetails, TensorInfo};
 
 use super::summary::type_of;
 use crate::console::{count, size};
@@ -25,26 +25,20 @@ pub(super) fn write<I: Iterator<Item = Vec<String>>>(
 }
 
 /// A column, what it shows for a tensor without a value, and the value of a tensor.
-type Column = (&'static str, &'static str, fn(&TensorInfo) -> Option<String>);
+type Column = (&'static str, &'static str, fn(&TensorInfo, &TensorDetails) -> Option<String>);
 
 /// The columns that are shown if a tensor has a value in them.
 const COLUMNS: [Column; 10] = [
-    ("kind", "dense", |tensor| (tensor.kind != "dense").then(|| tensor.kind.to_owned())),
-    ("LoD", "", |tensor| {
-        (!tensor.details().lod.is_empty()).then(|| count(tensor.details().lod.len(), "level"))
-    }),
-    ("layout", "", |tensor| tensor.details().properties.layout.clone()),
-    ("strides", "", |tensor| {
-        tensor.details().properties.strides.as_ref().map(|it| format!("{it:?}"))
-    }),
-    ("quantization", "", |tensor| {
-        tensor.details().properties.quantization.as_ref().map(ToString::to_string)
-    }),
-    ("static", "", |tensor| tensor.details().properties.is_static.map(yes_or_no)),
-    ("trainable", "", |tensor| tensor.details().properties.trainable.map(yes_or_no)),
-    ("context", "", |tensor| tensor.details().properties.context.clone()),
-    ("shares", "", |tensor| tensor.details().shares.clone()),
-    ("sha256", "", |tensor| tensor.details().sha256.clone()),
+    ("kind", "dense", |tensor, _| (tensor.kind != "dense").then(|| tensor.kind.to_owned())),
+    ("LoD", "", |_, it| (!it.lod.is_empty()).then(|| count(it.lod.len(), "level"))),
+    ("layout", "", |_, it| it.properties.layout.clone()),
+    ("strides", "", |_, it| it.properties.strides.as_ref().map(|it| format!("{it:?}"))),
+    ("quantization", "", |_, it| it.properties.quantization.as_ref().map(ToString::to_string)),
+    ("static", "", |_, it| it.properties.is_static.map(yes_or_no)),
+    ("trainable", "", |_, it| it.properties.trainable.map(yes_or_no)),
+    ("context", "", |_, it| it.properties.context.clone()),
+    ("shares", "", |_, it| it.shares.clone()),
+    ("sha256", "", |_, it| it.sha256.clone()),
 ];
 
 fn yes_or_no(value: bool) -> String {
@@ -61,7 +55,7 @@ pub(super) fn tensors(
     }
     let shown: Vec<_> = COLUMNS
         .iter()
-        .filter(|(_, _, cell)| inspection.tensors.iter().any(|tensor| cell(tensor).is_some()))
+        .filter(|(_, _, cell)| inspection.tensors.iter().any(|it| cell(it, it.details()).is_some()))
         .collect();
     let header = ["#", "tensor", "dtype", "shape", "size"].into_iter();
     let header: Vec<_> = header.chain(shown.iter().map(|(name, ..)| *name)).collect();
@@ -73,7 +67,9 @@ pub(super) fn tensors(
             format!("{:?}", tensor.shape),
             size(tensor.nbytes),
         ];
-        let cell = |column: &&Column| column.2(tensor).unwrap_or_else(|| column.1.to_owned());
+        let cell = |(_, otherwise, cell): &&Column| {
+            cell(tensor, tensor.details()).unwrap_or_else(|| (*otherwise).to_owned())
+        };
         row.extend(shown.iter().map(cell));
         row
     };

@@ -189,7 +189,7 @@ impl Spare {
     /// # Errors
     /// If the budget has no room for the results.
     pub(crate) fn take(&self, reserved: u64, budget: &Budget) -> Outcome<(Buffers, Charge)> {
-        // The results use this memory: it is not counted beside them.
+        // The results use this memory: it is not counted beside them. Nothing is kept before the first run.
         let free = self.kept().map(|(free, _)| free).unwrap_or_default();
         let charge = budget.reserve(reserved)?;
         let all: u64 = free.iter().map(nbytes).sum();

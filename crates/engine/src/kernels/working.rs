@@ -17,6 +17,7 @@ impl Working {
     /// Returns the memory that the kernel of an operator works in.
     pub(crate) fn of(kind: &str) -> Self {
         let found = TABLE.binary_search_by_key(&kind, |(known, ..)| known);
+        // Kernels without a row work in their results.
         let row = found.ok().and_then(|at| TABLE.get(at));
         row.map(|(_, inputs, results)| Self { inputs: *inputs, results: *results })
             .unwrap_or_default()

@@ -131,14 +131,17 @@ pub(super) fn is_text(head: &[u8]) -> bool {
     begins(first, &FIRST) && (decides(first) || has_op(first) || lines.any(decides))
 }
 
-/// Recognizes a net in text format after so many comments that [`is_text`] does not see it.
+/// Recognizes a net in text format whose first bytes, which [`is_text`] inspects, are comments.
 pub(crate) fn after_comments(text: &str) -> Option<&'static str> {
     let is_comment = |line: &str| line.trim().is_empty() || line.trim_start().starts_with('#');
     let comments: usize =
         text.split_inclusive('\n').take_while(|line| is_comment(line)).map(str::len).sum();
-    let head = |text: &str| text.as_bytes().iter().take(HEAD_LEN).copied().collect::<Vec<_>>();
-    let rest = text.get(comments..).unwrap_or_default();
-    let is_net = comments > 0 && is_text(&head(rest)) && !is_text(&head(text));
+    let has_net = |text: &str| {
+        let bytes = text.as_bytes();
+        is_text(bytes.get(..HEAD_LEN).unwrap_or(bytes))
+    };
+    let (_, rest) = text.split_at(comments);
+    let is_net = comments > 0 && has_net(rest) && !has_net(text);
     is_net.then_some("a net of Caffe2 after comments")
 }
 

@@ -205,7 +205,7 @@ fn stream<'a>(
 fn has_end_mark(compressed: &[u8], after: usize) -> bool {
     /// The flag of a checksum of all bytes, which follows the mark.
     const CHECKSUM: u8 = 4;
-    let flags = compressed.get(4).copied().unwrap_or_default();
+    let Some(flags) = compressed.get(4) else { return false };
     let behind = if flags & CHECKSUM == 0 { 4 } else { 8 };
     let end = compressed.len().saturating_sub(after);
     let mark = end.checked_sub(behind).and_then(|start| compressed.get(start..)?.get(..4));

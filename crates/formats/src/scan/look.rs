@@ -218,10 +218,7 @@ impl Look<'_> {
     fn joblib(&mut self, place: &Entry<'_>) -> Result<bool> {
         let steps = &mut self.left.steps;
         let (loads, spans) = pickle::loads_of_joblib(place.blob, self.limits, steps);
-        if let Some((offset, how)) = loads.torn {
-            let why = format!("{how} (byte {offset}), so other readers may find other opcodes");
-            self.unread(place, why);
-        }
+        self.torn(place, loads.torn);
         if loads.needs_loader && loads.findings.is_empty() {
             self.unread(place, "its pickle refers to objects of the loader".to_owned());
         }
@@ -233,6 +230,14 @@ impl Look<'_> {
         self.add(place, loads.findings);
         self.elements(place, &elements)?;
         Ok(is_understood)
+    }
+
+    /// Adds a place where readers of pickles disagree about frames.
+    fn torn(&mut self, place: &Entry<'_>, torn: Option<(u64, &str)>) {
+        if let Some((offset, how)) = torn {
+            let why = format!("{how} (byte {offset}), so other readers may find other opcodes");
+            self.unread(place, why);
+        }
     }
 
     /// Inspects a member of an archive that has pickles and numeric data in turn; returns whether there is nothing else.
@@ -247,8 +252,9 @@ impl Look<'_> {
         // The loader runs what is in front of an error.
         self.add(place, all.findings);
         let elements = elements.filter(|_| !all.has_arrays && all.torn.is_none());
-        self.elements(place, elements.as_deref().unwrap_or_default())?;
-        Ok(elements.is_some())
+        let Some(elements) = elements else { return Ok(false) };
+        self.elements(place, &elements)?;
+        Ok(true)
     }
 
     /// Inspects the elements of tensors in a file.
@@ -274,14 +280,14 @@ impl Look<'_> {
         Ok(has(b"\"class_name\"") && has(b"\"config\"") && has(b"keras"))
     }
 
-    /// Returns what a text is that the reader of its format does not recognize.
+    /// Returns what UTF-8 text is that the reader of its format does not recognize.
     fn unrecognized(&self, place: &Entry<'_>) -> Result<Option<&'static str>> {
         if place.blob.len() > self.limits.structure_bytes || place.blob.head(1)? == b"{"[..] {
             return Ok(None);
         }
         let text = place.blob.read()?;
-        let text = std::str::from_utf8(&text).unwrap_or_default();
-        Ok(TEXTS.iter().find_map(|what| what(text)))
+        let text = std::str::from_utf8(&text);
+        Ok(text.ok().and_then(|text| TEXTS.iter().find_map(|what| what(text))))
     }
 
     /// Inspects the parts of a file that its format does not describe; returns whether there are no other bytes.
@@ -316,10 +322,7 @@ impl Look<'_> {
         if is_understood && is_zip(head) {
             return Ok(());
         }
-        if let Some((offset, how)) = loads.torn.filter(|_| !is_zip(head)) {
-            let why = format!("{how} (byte {offset}), so other readers may find other opcodes");
-            self.unread(place, why);
-        }
+        self.torn(place, loads.torn.filter(|_| !is_zip(head)));
         if loads.complete || loads.cut {
             self.add(place, loads.findings);
             return Ok(());

@@ -9,6 +9,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::{HashMap, HashSet};
 use std::sync::LazyLock;
 
+use super::modules::is_name;
 use super::rows::{ROWS, SCALARS, WRAPPER};
 use super::tree::{How, Id, Node, Object, Tree};
 use crate::registry::{IMPORTS, MODULES};
@@ -233,12 +234,7 @@ impl Allowed {
 /// Splits `MODULE.NAME`, of which every part is an identifier.
 fn split(name: &str) -> Option<(String, String)> {
     let (module, last) = name.rsplit_once('.')?;
-    let is_identifier = |part: &str| {
-        !part.starts_with(|c: char| c.is_ascii_digit())
-            && !part.is_empty()
-            && part.chars().all(|c| c.is_alphanumeric() || c == '_')
-    };
-    name.split('.').all(is_identifier).then(|| (module.to_owned(), last.to_owned()))
+    is_name(name).then(|| (module.to_owned(), last.to_owned()))
 }
 
 /// The use of an import that the user accepts: a class, which may be called with any arguments. Its instances may be given

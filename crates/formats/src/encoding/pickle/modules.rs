@@ -5,7 +5,7 @@ pub(crate) fn may_exist(module: &str) -> bool {
     is_name(module) && (module.contains('.') || is_installed(module))
 }
 
-/// Returns whether a module can have this name: identifiers with dots between them.
+/// Returns whether a module, or something in one, can have this name: identifiers with dots between them.
 pub(crate) fn is_name(module: &str) -> bool {
     let is_identifier = |part: &str| {
         let is_letter = |c: char| c.is_alphanumeric() || c == '_';
