@@ -51,8 +51,8 @@ fn is_binary(head: &[u8], len: u64) -> bool {
         let field = glance.tag();
         let hopped = match field {
             None => return known && glance.is_cut(),
-            // Fields of a later release; groups are not parsed.
-            Some((number, 3)) if known && number > LAST => return true,
+            // Fields of a later release.
+            Some((number, 3)) if known && number > LAST => glance.skip_group(number),
             Some((number, wire_type)) if known && number > LAST => glance.skip(wire_type),
             Some(field) if !MODEL.contains(&field) => return false,
             // A model that begins with a graph must show it.
@@ -78,6 +78,12 @@ fn shows_graph(glance: &mut Glance<'_>, known: bool) -> bool {
     match graph.tag() {
         // The file is truncated, if the previous field was that of a model.
         _ if len > glance.left && !known => false,
+        // The beginning of other data may have one such field by chance.
+        Some(field) if !known => {
+            GRAPH.contains(&field)
+                && graph.skip(field.1).is_some()
+                && graph.tag().map_or(graph.left == 0 || graph.is_cut(), |it| GRAPH.contains(&it))
+        }
         Some(field) => GRAPH.contains(&field),
         None => known && (len == 0 || graph.is_cut()),
     }

@@ -86,7 +86,7 @@ impl Look<'_> {
         let block = tar::BLOCK as u64;
         // Deflated data may be damaged at the beginning.
         let head = self.inflated(place.blob, block)?.0.head(block)?;
-        let kind = self.kind(place, &head);
+        let kind = self.kind(place, &head)?;
         let max = match kind {
             Kind::Numbers => MAX_NUMERIC,
             Kind::Array if self.is_plain(place.blob)? => MAX_NUMERIC,
@@ -112,31 +112,32 @@ impl Look<'_> {
         damage.map_or(Ok(()), Err)
     }
 
-    fn kind(&mut self, place: &Entry<'_>, head: &[u8]) -> Kind {
+    fn kind(&mut self, place: &Entry<'_>, head: &[u8]) -> Result<Kind> {
         let is_numbers = match place.known {
             Known::Numbers(numbers) => numbers.get(place.name) == Some(&place.blob.len()),
             Known::Nothing | Known::Records(_) => false,
         };
-        match signature(head) {
+        Ok(match signature(head) {
             // The first bytes of numbers are those of compressed data by chance.
-            Some(Kind::Compressed(method))
-                if is_numbers
-                    && !compressed::is_sound(method, place.blob, |bytes| {
-                        self.has_pickle(&Blob::memory(bytes))
-                    }) =>
-            {
+            Some(Kind::Compressed(method)) if is_numbers && !self.is_sound(method, place.blob) => {
                 Kind::Numbers
             }
-            // A short signature can match by chance.
+            // A short signature can match by chance, in text too.
             Some(Kind::Compressed(method))
-                if method.is_vague() && !compressed::begins(method, place.blob) =>
+                if method.is_vague()
+                    && (!compressed::begins(method, place.blob)
+                        || text::is_text(place.blob)? && !self.is_sound(method, place.blob)) =>
             {
                 Kind::Other
             }
             Some(kind) => kind,
             None if is_numbers => Kind::Numbers,
             None => Kind::Other,
-        }
+        })
+    }
+
+    fn is_sound(&mut self, method: Method, blob: &Blob) -> bool {
+        compressed::is_sound(method, blob, |bytes| self.has_pickle(&Blob::memory(bytes)))
     }
 
     /// Returns whether bytes begin with a pickle, or with a part of one that imports something.
@@ -180,7 +181,9 @@ impl Look<'_> {
             Kind::Other if is_records => true,
             Kind::Other if is_joblib.is_some() => is_joblib == Some(true),
             Kind::Other if loads.complete && is_whole => {
-                if loads.needs_loader && loads.findings.is_empty() {
+                // A short text can be such a pickle by chance: `]Q.`.
+                let is_text = !has_pickle_ending(place.name) && text::is_text(place.blob)?;
+                if loads.needs_loader && loads.findings.is_empty() && !is_text {
                     let why = "its pickle refers to unknown objects of the loader";
                     self.unread(place, why.to_owned());
                 }
@@ -205,7 +208,7 @@ impl Look<'_> {
         if !is_understood && !loads.cut {
             self.found.uninterpreted.push(place.part());
         }
-        self.pickled(place, head, loads, is_understood)?;
+        self.pickled(place, head, kind, loads, is_understood)?;
         if !matches!(kind, Kind::Zip | Kind::Tar | Kind::Compressed(_)) {
             self.behind(place)?;
         }
@@ -315,38 +318,50 @@ impl Look<'_> {
         &mut self,
         place: &Entry<'_>,
         head: &[u8],
+        kind: &Kind,
         loads: Loads,
         is_understood: bool,
     ) -> Result<()> {
+        let is_numbers = matches!(kind, Kind::Numbers);
         // The first letter of an archive asks for an object of the loader, which loaders of archives do not have: they fail.
         if is_understood && is_zip(head) {
             return Ok(());
         }
-        self.torn(place, loads.torn.filter(|_| !is_zip(head)));
+        let is_protocol = matches!(head, [0x80, 2..=5, ..]);
+        // Numbers can have opcodes of frames and extensions by chance: what other readers find in them has a plausible name.
+        let is_chance = is_understood && !is_protocol && (is_numbers || !loads.complete);
+        let torn = loads.torn.filter(|_| !is_zip(head));
+        self.torn(place, torn.filter(|_| !is_chance || loads.complete));
+        let mut findings = loads.findings;
+        findings.retain(|finding| !is_chance || finding.how != "extension");
         if loads.complete || loads.cut {
-            self.add(place, loads.findings);
+            self.add(place, findings);
             return Ok(());
         }
-        let is_protocol = matches!(head, [0x80, 2..=5, ..]);
-        let mut findings = loads.findings;
-        let is_harmless =
-            |finding: &Finding| finding.how == "import" && !pickle::may_exist(&finding.module);
-        // Words of a text that are no modules: `cat` in a first line, `id` in another, `dog` below.
+        // Words of a text that are no modules: `cat` in a first line, `id` in another, `config.json`. A file that is named as a
+        // pickle may import a module of a package that comes with it.
+        let is_named = has_pickle_ending(place.name);
+        let is_module = |name: &str| {
+            pickle::may_exist(name) || (is_named && name.contains('.') && pickle::is_name(name))
+        };
+        let is_word = |name: &str| !name.is_empty() && !is_module(name);
         if is_understood
-            && loads.broken.as_ref().is_none_or(|broken| !broken.is_likely)
-            && findings.iter().all(is_harmless)
+            && loads.broken.as_ref().is_none_or(|it| !is_module(&it.module))
+            && findings.iter().all(|it| is_word(&it.module))
             && text::is_text(place.blob)?
         {
             return Ok(());
         }
-        let is_pickle = is_protocol || has_pickle_ending(place.name) || loads.imports;
-        if !is_understood && is_pickle {
+        let is_pickle = is_protocol || is_named || loads.imports;
+        if (!is_understood && is_pickle) || torn.is_some() {
             findings.extend(pickle::scan_within(place.blob, self.limits, &mut self.left.steps)?);
         }
         // Importing what is no name of a module fails.
-        if let Some(Import { offset, name, is_likely, .. }) =
-            loads.broken.filter(|it| it.is_possible)
+        if let Some(Import { offset, module, name }) =
+            loads.broken.filter(|it| pickle::is_name(&it.module))
         {
+            let is_likely = is_module(&module);
+            let name = format!("{module}.{name}");
             let name = name.escape_debug();
             let why = format!("loaded as a pickle, it imports `{name}` (byte {offset}) and fails");
             match is_likely || is_protocol {

@@ -1,8 +1,9 @@
 //! Modules that an installation of Python may have: importing one of them runs its code.
 
-/// Returns whether there may be a module of this name: a part of a package, or one that comes with Python, or a common package.
+/// Returns whether there may be a module of this name: one that comes with Python, a common package, or a part of one.
 pub(crate) fn may_exist(module: &str) -> bool {
-    is_name(module) && (module.contains('.') || is_installed(module))
+    let top = module.split('.').next().unwrap_or_default();
+    is_name(module) && (STANDARD.binary_search(&top).is_ok() || COMMON.binary_search(&top).is_ok())
 }
 
 /// Returns whether a module, or something in one, can have this name: identifiers with dots between them.
@@ -14,10 +15,6 @@ pub(crate) fn is_name(module: &str) -> bool {
             && part.chars().all(is_letter)
     };
     module.split('.').all(is_identifier)
-}
-
-fn is_installed(module: &str) -> bool {
-    STANDARD.binary_search(&module).is_ok() || COMMON.binary_search(&module).is_ok()
 }
 
 /// The standard library, in the releases from 2.7 to 3.13, sorted.
@@ -61,8 +58,24 @@ const STANDARD: &[&str] = &[
 /// Common packages, sorted.
 #[rustfmt::skip]
 const COMMON: &[&str] = &[
-    "IPython", "attr", "boto3", "botocore", "cloudpickle", "cython", "dill", "fabric", "flask", "fsspec", "gradio",
-    "jax", "joblib", "jupyter", "keras", "lightning", "matplotlib", "mxnet", "nltk", "numba", "numpy", "paddle",
-    "pandas", "paramiko", "pip", "pkg_resources", "psutil", "pytest", "requests", "scipy", "setuptools", "sklearn",
-    "sympy", "tensorflow", "torch", "torchaudio", "torchvision", "transformers", "wheel", "yaml",
+    "IPython", "PIL", "absl", "accelerate", "aiohttp", "albumentations", "anthropic", "astropy", "asttokens", "attr",
+    "attrs", "audiocraft", "awkward", "bitsandbytes", "bokeh", "boto3", "botocore", "bs4", "catboost", "cffi",
+    "cloudpickle", "confluent_kafka", "coremltools", "cryptography", "cupy", "cv2", "cvxpy", "cython", "dask",
+    "datasets", "deepspeed", "detectron2", "diffusers", "dill", "django", "docker", "einops", "espnet", "evaluate",
+    "fabric", "fairseq", "faiss", "fastai", "flash_attn", "flask", "flax", "fsspec", "gensim", "gevent", "gluoncv",
+    "gluonnlp", "google", "gradio", "grpc", "gymnasium", "h5py", "haiku", "httpx", "huggingface_hub", "hydra", "ignite",
+    "imageio", "ipykernel", "jax", "jaxlib", "jinja2", "joblib", "jsonpickle", "jupyter", "keras", "kornia",
+    "langchain", "librosa", "lightgbm", "lightning", "lightning_fabric", "lxml", "marimo", "matplotlib", "mlflow",
+    "mmcv", "mmdet", "mmengine", "monai", "mpi4py", "msgpack", "mxnet", "mypy", "nbformat", "nemo", "networkx", "nltk",
+    "notebook", "numba", "numexpr", "numpy", "omegaconf", "onnx", "onnxruntime", "openai", "openvino", "optax",
+    "optuna", "orjson", "paddle", "paddlenlp", "pandas", "paramiko", "peft", "pexpect", "pip", "pkg_resources",
+    "plotly", "polars", "prefect", "psutil", "pyarrow", "pyautogui", "pycocotools", "pydantic", "pygments", "pymc",
+    "pymongo", "pyspark", "pytest", "pytorch_lightning", "pyximport", "redis", "regex", "requests", "ruamel",
+    "sacrebleu", "safetensors", "scipy", "seaborn", "sentence_transformers", "sentencepiece", "setuptools", "shap",
+    "skimage", "sklearn", "skops", "smolagents", "spacy", "speechbrain", "sqlalchemy", "stable_baselines3",
+    "statsmodels", "streamlit", "sympy", "tensorboard", "tensorflow", "theano", "thinc", "tiktoken", "timm",
+    "tokenizers", "toolz", "torch", "torch_geometric", "torchaudio", "torchmetrics", "torchtext", "torchvision",
+    "tornado", "tqdm", "traitlets", "transformers", "triton", "trl", "twisted", "typer", "typing_extensions",
+    "ultralytics", "urllib3", "uvicorn", "vllm", "wandb", "webdataset", "werkzeug", "wheel", "whisper", "xarray",
+    "xformers", "xgboost", "yaml", "yolov5",
 ];

@@ -5,7 +5,6 @@ use lodstone_store::Blob;
 
 use super::known::{Allowed, Suspects, is_known, is_wrapper};
 use super::machine::{Found, Steps, Wrapped, read_as_cpython, read_as_joblib, read_leniently};
-use super::modules::{is_name, may_exist};
 use super::opcode::Span;
 use super::tree::{How, Id, Node, Object, Tree};
 use crate::Result;
@@ -179,20 +178,8 @@ pub(crate) struct Loads {
 /// An import.
 pub(crate) struct Import {
     pub(crate) offset: u64,
-    /// Module and name.
+    pub(crate) module: String,
     pub(crate) name: String,
-    /// Whether Python may have such a module.
-    pub(crate) is_likely: bool,
-    /// Whether a module can have such a name.
-    pub(crate) is_possible: bool,
-}
-
-impl Import {
-    fn of(tree: &Tree, id: Id) -> Self {
-        let (module, name) = tree.global(id).unwrap_or_default();
-        let (is_likely, is_possible) = (may_exist(&module), is_name(&module));
-        Self { offset: tree.place(id), name: format!("{module}.{name}"), is_likely, is_possible }
-    }
 }
 
 /// Reads pickles from the beginning of `blob`, within `steps` opcodes, which are subtracted. Keeps
@@ -278,7 +265,8 @@ impl Loads {
                     self.imports = true;
                     self.has_arrays |= is_wrapper(tree, id);
                     if self.broken.is_none() && !is_whole && !is_known(tree, id, allowed) {
-                        self.broken = Some(Import::of(tree, id));
+                        let (module, name) = tree.global(id).unwrap_or_default();
+                        self.broken = Some(Import { offset: tree.place(id), module, name });
                     }
                 }
                 Node::Extension(_) | Node::Persistent(_) => self.needs_loader = true,

@@ -39,6 +39,21 @@ impl Glance<'_> {
         self.hop(len)
     }
 
+    /// Skips the fields of a group up to its end; `None` if one is invalid, or exceeds the message.
+    pub(crate) fn skip_group(&mut self, number: u64) -> Option<()> {
+        let mut open = vec![number];
+        while let Some(last) = open.last() {
+            match self.tag()? {
+                (number, 3) => open.push(number),
+                (number, 4) if number == *last => {
+                    open.pop();
+                }
+                (_, wire_type) => self.skip(wire_type)?,
+            }
+        }
+        Some(())
+    }
+
     pub(crate) fn hop(&mut self, len: u64) -> Option<()> {
         self.left = self.left.checked_sub(len)?;
         let seen = usize::try_from(len).unwrap_or(usize::MAX);

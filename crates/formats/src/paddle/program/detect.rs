@@ -4,12 +4,12 @@ use super::schema::PROGRAM;
 use crate::encoding::protobuf::glance::Glance;
 
 /// Returns whether a file may be a binary `ProgramDesc`: its first known field is a block (field 1,
-/// length-delimited) whose first field is its index (field 1, varint).
+/// length-delimited), which begins with its index and its parent's, as far as visible (fields 1 and 2, varints).
 pub fn is_binary(head: &[u8]) -> bool {
     let mut glance = Glance { bytes: head, left: u64::MAX };
     loop {
         match glance.tag() {
-            Some((1, 2)) => return glance.varint().and_then(|_| glance.tag()) == Some((1, 0)),
+            Some((1, 2)) => return glance.varint().is_some() && begins_block(&mut glance),
             // Fields of a later release.
             Some((number, wire_type)) if number > 5 => {
                 if glance.skip(wire_type).is_none() {
@@ -19,6 +19,11 @@ pub fn is_binary(head: &[u8]) -> bool {
             _ => return false,
         }
     }
+}
+
+fn begins_block(glance: &mut Glance<'_>) -> bool {
+    let begins = glance.tag() == Some((1, 0)) && glance.varint().is_some();
+    begins && glance.tag().map_or(glance.is_cut(), |field| field == (2, 0))
 }
 
 /// Returns whether a file may be a `ProgramDesc` in text format: it begins, after comments, with the name of
