@@ -328,7 +328,7 @@ impl Look<'_> {
             return Ok(());
         }
         let is_protocol = matches!(head, [0x80, 2..=5, ..]);
-        // Numbers can have opcodes of frames and extensions by chance: what other readers find in them has a plausible name.
+        // Numbers can have any opcode by chance: what other readers find in them has a plausible name.
         let is_chance = is_understood && !is_protocol && (is_numbers || !loads.complete);
         let torn = loads.torn.filter(|_| !is_zip(head));
         self.torn(place, torn.filter(|_| !is_chance || loads.complete));
@@ -364,9 +364,10 @@ impl Look<'_> {
             let name = format!("{module}.{name}");
             let name = name.escape_debug();
             let why = format!("loaded as a pickle, it imports `{name}` (byte {offset}) and fails");
-            match is_likely || is_protocol {
-                true => self.unread(place, why),
-                false => self.found.improbable.push((place.part(), why)),
+            if is_likely || is_protocol {
+                self.unread(place, why);
+            } else if !is_numbers {
+                self.found.improbable.push((place.part(), why));
             }
         }
         // A complete pickle before the failure is loaded to its end.
