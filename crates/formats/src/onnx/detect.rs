@@ -42,12 +42,13 @@ const LAST: u64 = 26;
 const GRAPH: &[(u64, u64)] =
     &[(1, 2), (2, 2), (5, 2), (10, 2), (11, 2), (12, 2), (13, 2), (14, 2), (15, 2), (16, 2)];
 
-/// Returns whether bytes are the beginning of a `ModelProto`: only its fields as far as visible, including
-/// its version or a graph.
+/// Returns whether bytes are the beginning of a `ModelProto`: only its fields as far as visible, of which the version is the
+/// first, or one a graph.
 fn is_binary(head: &[u8], len: u64) -> bool {
     let mut glance = Glance { bytes: head, left: len };
     let mut known = false;
     while glance.left > 0 {
+        let is_first = glance.left == len;
         let field = glance.tag();
         let hopped = match field {
             None => return known && glance.is_cut(),
@@ -57,7 +58,7 @@ fn is_binary(head: &[u8], len: u64) -> bool {
             Some(field) if !MODEL.contains(&field) => return false,
             // A model that begins with a graph must show it.
             Some((7, _)) => return shows_graph(&mut glance, known),
-            Some((1, _)) => {
+            Some((1, _)) if is_first => {
                 // No version has exceeded 13 in ten years.
                 known = glance.varint().is_some_and(|version| (1..=99).contains(&version));
                 known.then_some(())

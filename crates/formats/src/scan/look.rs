@@ -140,10 +140,10 @@ impl Look<'_> {
         compressed::is_sound(method, blob, |bytes| self.has_pickle(&Blob::memory(bytes)))
     }
 
-    /// Returns whether bytes begin with a pickle, or with a part of one that imports something.
+    /// Returns whether bytes begin with a pickle, or with a part of one, that imports something.
     fn has_pickle(&mut self, blob: &Blob) -> bool {
         let loads = pickle::loads(blob, self.limits, &mut self.left.steps, |_, _| false);
-        loads.imports || loads.needs_loader || loads.end > 0 || loads.cut
+        loads.imports || loads.cut
     }
 
     /// Returns whether a file is a numeric array, according to its header.
@@ -344,10 +344,11 @@ impl Look<'_> {
         let is_module = |name: &str| {
             pickle::may_exist(name) || (is_named && name.contains('.') && pickle::is_name(name))
         };
-        let is_word = |name: &str| !name.is_empty() && !is_module(name);
+        let is_word =
+            |it: &Finding| (it.how == "import" || !it.module.is_empty()) && !is_module(&it.module);
         if is_understood
             && loads.broken.as_ref().is_none_or(|it| !is_module(&it.module))
-            && findings.iter().all(|it| is_word(&it.module))
+            && findings.iter().all(is_word)
             && text::is_text(place.blob)?
         {
             return Ok(());
