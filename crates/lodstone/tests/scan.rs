@@ -318,6 +318,39 @@ fn an_archive_of_a_method_without_a_decoder_is_unknown() {
 }
 
 #[test]
+fn bytes_that_look_like_another_file_by_chance_are_clean() {
+    let dir = tempfile::tempdir().expect("a directory");
+    // Pickles, texts and numbers that Python wrote: as a pickle, a stream of zlib, a model of ONNX, a program of PaddlePaddle or
+    // a header of safetensors, they are damaged.
+    let texts: [&[u8]; 7] = [
+        b"config.json",
+        b"install.md\nsetup\n",
+        b"]Q.",
+        b"hC+u8X%&",
+        b"HK\nH7Eq;",
+        b"(is00y78",
+        b"cy61s9tbto66yc1s5\ne154oc9yt7\n2R\n6Ro\neo1t",
+    ];
+    for text in texts {
+        let scan = scanned(&written(dir.path(), "words.txt", text));
+        assert!(scan.clean, "{}: {scan:?}", text.escape_ascii());
+    }
+    let onnx = b"BZh91AY&SY\xe3l\x08A\x00\x00\x0d_\x80\x00\x10\x00A|\x00\x04 \x91\x00\x0e%\xdc\x02 \x00TP\x00\x0d\x06L\
+        \x83T\xf5\x1bF\xa7\xa9\x91\xa3\x18\xa1\xc8M\xa8\xf7T\xd8\xcd\x85\x8a\xe4)0\x85oq\x88(\xf86\xeb\x9e\xa5\x01V\xae\
+        H\x1e\xe80\x9eX\x9f\x17rE8P\x90\xe3l\x08A";
+    let safetensors = b"x\x9ck`v\xe6\xd0q{}^z\x86\xfe\xa9B\x06=\x00(\xbc\x05F";
+    for (name, bytes) in [("value.pkl.bz2", onnx.as_slice()), ("value.pkl.z", safetensors)] {
+        let scan = scanned(&written(dir.path(), name, bytes));
+        assert!(scan.clean, "{name}: {scan:?}");
+    }
+    // What is named as a pickle may come with the module.
+    for pickle in [texts[0], texts[1], texts[2], texts[6], b"ccollectio@s\nrun\n(tRS"] {
+        let scan = scanned(&written(dir.path(), "words.pkl", pickle));
+        assert!(!scan.clean, "{}: {scan:?}", pickle.escape_ascii());
+    }
+}
+
+#[test]
 fn damaged_compressed_data_is_unknown() {
     let (directory, _) = made("honest");
     let dir = tempfile::tempdir().expect("a directory");

@@ -10,10 +10,11 @@ use crate::Probe;
 ///
 /// Tensor streams have no `{` at that offset, but a byte of 0 or 8.
 pub fn is_file(head: &[u8]) -> bool {
+    /// Text such as `{"meta":{"`, or compressed bytes, exceed any file as a size.
+    const MAX_SIZE: u64 = 1 << 48;
     let Some((size, [b'{', rest @ ..])) = head.split_first_chunk::<8>() else { return false };
-    // `{"meta":{"` is text, and as a size exceeds any file.
-    let is_text = size.iter().all(|byte| byte.is_ascii_graphic() || byte.is_ascii_whitespace());
-    !is_text && matches!(rest.trim_ascii_start().first(), Some(b'"' | b'}'))
+    let is_size = u64::from_le_bytes(*size) <= MAX_SIZE;
+    is_size && matches!(rest.trim_ascii_start().first(), Some(b'"' | b'}'))
 }
 
 /// Returns whether a file may be an index, by its name and its first byte.

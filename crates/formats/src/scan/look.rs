@@ -339,13 +339,15 @@ impl Look<'_> {
             return Ok(());
         }
         // Words of a text that are no modules: `cat` in a first line, `id` in another, `config.json`. A file that is named as a
-        // pickle may import a module of a package that comes with it.
+        // pickle may import a module that comes with it, and call what is in it.
         let is_named = has_pickle_ending(place.name);
         let is_module = |name: &str| {
             pickle::may_exist(name) || (is_named && name.contains('.') && pickle::is_name(name))
         };
-        let is_word =
-            |it: &Finding| (it.how == "import" || !it.module.is_empty()) && !is_module(&it.module);
+        let is_word = |it: &Finding| {
+            let is_failing = it.how == "import" || !(is_named || it.module.is_empty());
+            is_failing && !is_module(&it.module)
+        };
         if is_understood
             && loads.broken.as_ref().is_none_or(|it| !is_module(&it.module))
             && findings.iter().all(is_word)
@@ -381,7 +383,8 @@ impl Look<'_> {
             self.unread(place, why);
         }
         // Random bytes that happen to be a pickle have no plausible names.
-        findings.retain(|finding| is_protocol || is_likely(finding));
+        let is_meant = is_protocol || (is_named && text::is_text(place.blob)?);
+        findings.retain(|finding| is_meant || is_likely(finding));
         findings.sort_by(|a, b| (a.offset, a.how, &a.name).cmp(&(b.offset, b.how, &b.name)));
         findings.dedup();
         self.add(place, findings);
@@ -624,7 +627,9 @@ impl Look<'_> {
         if let Some(why) = inflated.damage {
             self.unread(place, why);
         }
-        let name = place.name.rsplit_once('.').map_or(place.name, |(stem, _)| stem);
+        // What is named as a pickle is one inside.
+        let stem = place.name.rsplit_once('.').filter(|_| !has_pickle_ending(place.name));
+        let name = stem.map_or(place.name, |(stem, _)| stem);
         let blob = Blob::memory(inflated.bytes);
         self.at(&Entry {
             name,
