@@ -35,12 +35,16 @@ const STYLES: Styles = Styles::styled()
 /// A path of `-` is standard input or standard output. Addresses work like paths: `s3://bucket/path`, `gs://`, `az://`,
 /// `hf://org/repository@revision/path`, `https://`.
 #[derive(Parser)]
-#[command(name = "lodstone", version, styles = STYLES, max_term_width = 100)]
+#[command(name = "lodstone", version, disable_version_flag = true)]
+#[command(styles = STYLES, max_term_width = 100)]
 pub(crate) struct Arguments {
     #[command(subcommand)]
     pub(crate) command: Command,
     #[command(flatten)]
     pub(crate) global: Global,
+    /// Print the version; with --verbose also the commit, the features and the vector level of the processor
+    #[arg(short = 'V', long, action = clap::ArgAction::Version)]
+    version: Option<bool>,
 }
 
 /// Options of every command.
@@ -119,6 +123,12 @@ pub(crate) enum Command {
     Completions {
         /// The shell
         shell: clap_complete::Shell,
+    },
+    /// Write the manual: a page for this command, and for each subcommand
+    Man {
+        /// The directory of the pages, such as `~/.local/share/man/man1`
+        #[arg(value_name = "DIR")]
+        directory: PathBuf,
     },
 }
 

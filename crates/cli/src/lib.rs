@@ -18,9 +18,11 @@ mod diff;
 mod formats;
 mod hint;
 mod inspect;
+mod man;
 mod ops;
 mod paths;
 mod plain;
+#[cfg(feature = "plots")]
 mod plot;
 mod program;
 mod progress;
@@ -35,6 +37,7 @@ mod stores;
 mod table;
 mod train;
 mod verify;
+mod version;
 
 use std::ffi::OsString;
 use std::time::Instant;
@@ -68,7 +71,7 @@ fn yes((): ()) -> Answer {
     Answer::Yes
 }
 
-/// Returns the description of the command, for its manual.
+/// Returns the description of the command.
 pub fn command() -> clap::Command {
     Arguments::command()
 }
@@ -76,6 +79,16 @@ pub fn command() -> clap::Command {
 /// Runs the command with the arguments that follow its name, and returns the exit status. Invalid arguments and
 /// requests for help exit the process.
 pub fn run(arguments: Vec<OsString>) -> u8 {
+    if version::is_asked(&arguments) {
+        return match console::out(version::details().as_bytes()) {
+            Ok(()) => 0,
+            Err(failure) if console::is_broken_pipe(failure.as_ref()) => 0,
+            Err(failure) => {
+                console::error(failure.as_ref());
+                2
+            }
+        };
+    }
     let given = std::iter::once("lodstone".into()).chain(arguments).collect::<Vec<OsString>>();
     let arguments =
         Arguments::try_parse_from(&given).unwrap_or_else(|error| console::usage(&given, &error));
@@ -100,6 +113,7 @@ pub fn run(arguments: Vec<OsString>) -> u8 {
         Command::Ops(arguments) => ops::run(&arguments).map(Answer::from),
         Command::Recover(arguments) => recover::run(&arguments).map(yes),
         Command::Formats(arguments) => formats::run(&arguments).map(yes),
+        Command::Man { directory } => man::run(&directory).map(yes),
         Command::Completions { shell } => {
             let mut script = Vec::new();
             clap_complete::generate(shell, &mut command(), "lodstone", &mut script);

@@ -12,6 +12,7 @@ use serde_json::{Map, Value};
 
 use crate::args::Train;
 use crate::console::{self, plain};
+#[cfg(feature = "plots")]
 use crate::plot::plot;
 use crate::run::inputs;
 use crate::stores::{at, shown};
@@ -21,6 +22,7 @@ use crate::{Failure, progress};
 const TABLE: &str = "losses.csv";
 
 /// The losses beside the trained model, as a plot.
+#[cfg(feature = "plots")]
 const PLOT: &str = "losses.svg";
 
 /// Trains a model.
@@ -88,13 +90,20 @@ pub(crate) fn run(arguments: &Train) -> Result<(), Failure> {
         Some(checkpoints) => checkpoints.end(&mut training),
         None => Ok(()),
     };
-    let (table, plot) = (losses.table()?, losses.plot()?);
-    let files: [(&str, &[u8]); 2] = [(TABLE, &table), (PLOT, plot.as_bytes())];
+    let table = losses.table()?;
+    #[cfg(feature = "plots")]
+    let plot = losses.plot()?;
+    let files: &[(&str, &[u8])] = &[
+        (TABLE, &table),
+        #[cfg(feature = "plots")]
+        (PLOT, plot.as_bytes()),
+    ];
     let options = arguments.clobber.options();
-    training.save(at(&out)?, &files, &options)?;
+    training.save(at(&out)?, files, &options)?;
     let (out, done) = (plain(&shown(&out)), training.done());
     steps.end(done, &out)?;
-    console::note(&format!("wrote {out}: the model after step {done}, {TABLE}, {PLOT}"));
+    let names = files.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", ");
+    console::note(&format!("wrote {out}: the model after step {done}, {names}"));
     result.and(saved)
 }
 
@@ -340,6 +349,7 @@ impl Losses {
         earlier.chain(new).collect()
     }
 
+    #[cfg(feature = "plots")]
     fn plot(&self) -> Result<String, Failure> {
         let columns = self.columns();
         let value = |cell: &String| cell.parse().unwrap_or(f64::NAN);

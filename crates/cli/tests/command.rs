@@ -48,6 +48,40 @@ fn the_version_is_that_of_the_package() {
 }
 
 #[test]
+fn the_version_with_details_names_features_and_vectors() {
+    for arguments in [["--version", "--verbose"], ["-v", "-V"]] {
+        let details = good(arguments).out;
+        let first = format!("lodstone {}\n", env!("CARGO_PKG_VERSION"));
+        assert!(details.starts_with(&first), "{details}");
+        for name in ["commit", "target", "features", "left out", "vectors", "numerics"] {
+            assert!(details.lines().any(|line| line.starts_with(name)), "{name}: {details}");
+        }
+        assert_eq!(details.contains("remote"), true, "{details}");
+    }
+    // Beside something else, `--version` is what clap makes of it.
+    assert_eq!(good(["--version", "--quiet"]).out, good(["--version"]).out);
+}
+
+#[test]
+fn the_manual_has_a_page_for_each_command_beside_other_files() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let pages = dir.path().join("man1");
+    good(["man", pages.to_str().expect("UTF-8")]);
+    std::fs::write(pages.join("other.1"), "another").expect("a file");
+    good(["man", pages.to_str().expect("UTF-8")]);
+    let read = |name: &str| std::fs::read_to_string(pages.join(name)).expect("a page");
+    assert_eq!(read("other.1"), "another");
+    let whole = lodstone_cli::command();
+    assert!(whole.get_subcommands().count() > 10);
+    for command in whole.get_subcommands() {
+        let page = read(&format!("lodstone-{}.1", command.get_name()));
+        assert!(page.starts_with(".ie") && page.contains("SYNOPSIS"), "{page}");
+    }
+    assert!(read("lodstone.1").contains("lodstone\\-inspect(1)"));
+    assert!(read("lodstone-checkpoint-list.1").contains("SYNOPSIS"));
+}
+
+#[test]
 fn completions_contain_the_commands_and_formats() {
     for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
         let outcome = good(["completions", shell]);

@@ -133,7 +133,7 @@ const LOSSES: &str = "--allow=program --allow=lod --allow=selected-rows --allow=
     --allow=compiler-hints";
 
 /// Commands that read no model.
-const OTHERS: &[&str] = &["formats", "completions", "help"];
+const OTHERS: &[&str] = &["formats", "completions", "help", "man"];
 
 /// The maximum time of a command: one that takes longer hangs.
 const LONGEST: Duration = Duration::from_secs(60);

@@ -105,7 +105,7 @@ pub enum Error {
     #[error(transparent)]
     Lower(#[from] lodstone_lowering::LowerError),
     /// ONNX Runtime cannot be loaded, or cannot run a program.
-    #[cfg(feature = "onnxruntime")]
+    #[cfg(feature = "runtime")]
     #[error("ONNX Runtime: {0}")]
     OnnxRuntime(String),
     /// A program cannot be run by the executor of its framework, or its run failed.

@@ -158,7 +158,7 @@ pub use inspect::{
 pub use layers::{Layer, Layers, layers};
 pub use lodstone_checkpoint as checkpoint;
 #[cfg(feature = "runtime")]
-pub use lodstone_engine::{OperatorTime, Profile, Threads};
+pub use lodstone_engine::{NUMERICS, OperatorTime, Profile, Threads, cpu_level};
 pub use lodstone_formats::safetensors::code as safetensors_dtype;
 pub use lodstone_formats::torch::has_meta;
 pub use lodstone_formats::{

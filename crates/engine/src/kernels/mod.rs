@@ -48,6 +48,7 @@ mod scatter;
 mod scores;
 mod select;
 mod sequence;
+#[cfg(feature = "fourier")]
 mod signal;
 mod state;
 mod tensor;
@@ -236,11 +237,29 @@ fn dense(kind: &str) -> Option<Run> {
         .or_else(|| rotary::kernel(kind))
         .or_else(|| scatter::kernel(kind))
         .or_else(|| select::kernel(kind))
-        .or_else(|| signal::kernel(kind))
+        .or_else(|| optional(kind))
         .or_else(|| state::kernel(kind))
         .or_else(|| unfold::kernel(kind))
         .or_else(|| vision::kernel(kind))
         .or_else(|| windows::kernel(kind))
+}
+
+/// Returns the kernel of an operator on dense tensors that a feature has.
+fn optional(kind: &str) -> Option<Run> {
+    let kernels: &[fn(&str) -> Option<Run>] = &[
+        #[cfg(feature = "fourier")]
+        signal::kernel,
+    ];
+    kernels.iter().find_map(|kernel| kernel(kind))
+}
+
+/// Returns the feature that an ONNX operator needs, if this build is without it.
+pub fn left_out(domain: &str, kind: &str) -> Option<&'static str> {
+    let feature = match kind {
+        "DFT" | "STFT" => "fourier",
+        _ => return None,
+    };
+    (domain.is_empty() && !is_computed(domain, kind)).then_some(feature)
 }
 
 /// Returns whether an ONNX operator has a kernel.

@@ -35,6 +35,11 @@ pub(crate) fn prepare(model: &Model, options: &RunOptions) -> Result<Box<dyn Run
         Engine::Reference => Mode::Reference,
         #[cfg(feature = "onnxruntime")]
         Engine::OnnxRuntime => return super::onnxruntime::prepare(model, options),
+        #[cfg(not(feature = "onnxruntime"))]
+        Engine::OnnxRuntime => {
+            let why = "this build is without the feature `onnxruntime`";
+            return Err(Error::OnnxRuntime(why.to_owned()));
+        }
     };
     let (lowered, fetched) = lowered_for(model, options)?;
     let budget = options.max_memory.map_or_else(Budget::default, Budget::new);

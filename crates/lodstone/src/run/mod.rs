@@ -78,8 +78,7 @@ pub enum Engine {
     Builtin,
     /// The engine of this crate, with a kernel for each operator and no fused operators.
     Reference,
-    /// ONNX Runtime, whose library is loaded for it.
-    #[cfg(feature = "onnxruntime")]
+    /// ONNX Runtime, whose library is loaded for it; needs the feature `onnxruntime`.
     OnnxRuntime,
 }
 
@@ -90,7 +89,6 @@ impl FromStr for Engine {
         match name {
             "builtin" => Ok(Self::Builtin),
             "reference" => Ok(Self::Reference),
-            #[cfg(feature = "onnxruntime")]
             "onnxruntime" => Ok(Self::OnnxRuntime),
             _ => Err(format!(
                 "unknown engine `{name}`; the engines are `builtin`, `reference` and `onnxruntime`"
