@@ -20,6 +20,7 @@ pub(crate) mod flexible;
 mod forests;
 mod generate;
 mod grids;
+#[cfg(feature = "images")]
 mod images;
 mod indexing;
 mod integer_products;
@@ -218,7 +219,6 @@ fn dense(kind: &str) -> Option<Run> {
         .or_else(|| filters::kernel(kind))
         .or_else(|| generate::kernel(kind))
         .or_else(|| grids::kernel(kind))
-        .or_else(|| images::kernel(kind))
         .or_else(|| indexing::kernel(kind))
         .or_else(|| integer_products::kernel(kind))
         .or_else(|| linear::kernel(kind))
@@ -249,6 +249,8 @@ fn optional(kind: &str) -> Option<Run> {
     let kernels: &[fn(&str) -> Option<Run>] = &[
         #[cfg(feature = "fourier")]
         signal::kernel,
+        #[cfg(feature = "images")]
+        images::kernel,
     ];
     kernels.iter().find_map(|kernel| kernel(kind))
 }
@@ -257,6 +259,7 @@ fn optional(kind: &str) -> Option<Run> {
 pub fn left_out(domain: &str, kind: &str) -> Option<&'static str> {
     let feature = match kind {
         "DFT" | "STFT" => "fourier",
+        "ImageDecoder" => "images",
         _ => return None,
     };
     (domain.is_empty() && !is_computed(domain, kind)).then_some(feature)

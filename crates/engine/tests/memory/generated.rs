@@ -1,9 +1,7 @@
 //! Operators whose results are much larger than their inputs, or of which the recorded cases have no tensor to repeat.
 
 use std::collections::BTreeMap;
-use std::io::Cursor;
 
-use image::{DynamicImage, GrayImage, ImageFormat, RgbImage};
 use lodstone_engine::{Dense, Map, Mode, Strings, Threads, Value};
 use lodstone_model::{Attribute, AttributeValue, DType, Dialect, Model, Op, Program, Topology};
 use lodstone_schema::onnx::newest_opset;
@@ -33,7 +31,7 @@ fn long(name: &str, value: i64) -> Attribute {
     attribute(name, AttributeValue::Long(value))
 }
 
-fn text(name: &str, value: &str) -> Attribute {
+pub(crate) fn text(name: &str, value: &str) -> Attribute {
     attribute(name, AttributeValue::String(value.into()))
 }
 
@@ -241,55 +239,6 @@ fn operators_with_large_results_take_at_most_what_is_charged() {
     assert!(wrong.is_empty(), "{} runs take more:\n{}", wrong.len(), wrong.join("\n"));
 }
 
-/// Returns an image file.
-fn file(format: ImageFormat, is_grey: bool) -> Value {
-    let pixel = |x: u32, y: u32| u8::try_from((x * x + y * 31) % 251).unwrap();
-    let image = match is_grey {
-        true => GrayImage::from_fn(700, 500, |x, y| [pixel(x, y)].into()).into(),
-        false => {
-            let all = |x, y| [pixel(x, y), pixel(y, x), pixel(x + y, x)].into();
-            DynamicImage::from(RgbImage::from_fn(700, 500, all))
-        }
-    };
-    let mut bytes = Cursor::new(Vec::new());
-    image.write_to(&mut bytes, format).unwrap();
-    let bytes = bytes.into_inner();
-    Dense::new(DType::Uint8, vec![bytes.len()], bytes.into()).unwrap().into()
-}
-
-#[test]
-fn images_take_at_most_what_is_charged() {
-    let _alone = alone();
-    let threads = started(1);
-    let formats = [
-        ImageFormat::Bmp,
-        ImageFormat::Jpeg,
-        ImageFormat::Png,
-        ImageFormat::Pnm,
-        ImageFormat::Tiff,
-        ImageFormat::WebP,
-    ];
-    for format in formats {
-        for (is_grey, pixels) in
-            [(false, "RGB"), (false, "BGR"), (true, "RGB"), (true, "Grayscale")]
-        {
-            if is_grey && format == ImageFormat::WebP {
-                continue;
-            }
-            let op = op("ImageDecoder", "x0", "y", vec![text("pixel_format", pixels)]);
-            let inputs = BTreeMap::from([("x0".to_owned(), file(format, is_grey))]);
-            let model = model(op, "x0", "y");
-            let Taken { peak, charged, .. } =
-                run(&model, &inputs, Mode::Fast, &threads).unwrap_or_else(|| panic!("{format:?}"));
-            let line = format!("{format:?} {pixels}: peak {peak}, charged {charged}");
-            if std::env::var("LODSTONE_MEMORY_LIST").is_ok() {
-                eprintln!("{line}");
-            }
-            assert!(peak <= charged + CONSTANT, "{line}");
-        }
-    }
-}
-
 /// Returns threads that have started: what they take does not grow with the inputs.
 pub(crate) fn started(count: usize) -> Threads {
     let threads = Threads::new(count);
@@ -301,7 +250,7 @@ pub(crate) fn started(count: usize) -> Threads {
 }
 
 /// Returns a model of one operator.
-fn model(op: Op, inputs: &str, outputs: &str) -> Model {
+pub(crate) fn model(op: Op, inputs: &str, outputs: &str) -> Model {
     let version = |domain: &str| (domain.to_owned(), newest_opset(domain).unwrap());
     let topology = Topology {
         operator_versions: vec![version(""), version("ai.onnx.ml")],

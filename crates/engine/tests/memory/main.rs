@@ -13,6 +13,8 @@ mod bombs;
 mod cases;
 mod counting;
 mod generated;
+#[cfg(feature = "images")]
+mod pictures;
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,0 +1,77 @@
+//! Decoding of image files: BMP, JPEG, PNG, PNM, TIFF and WebP.
+//!
+//! | module | content |
+//! |---|---|
+//! | `picture` | the format of a file, its header, errors |
+//! | `bmp`, `jpeg`, `png`, `pnm`, `tiff`, `webp` | one format each: dims and memory, then pixels |
+//! | `samples` | conversion of samples to 8-bit RGB |
+//!
+//! JPEG files do not define their pixels to the last bit: other decoders may return values that differ by a few steps.
+
+mod bmp;
+mod jpeg;
+mod picture;
+mod png;
+mod pnm;
+mod samples;
+mod tiff;
+mod webp;
+
+use burn_backend::{DType as BurnType, TensorData};
+use lodstone_schema::{Code, Finding};
+
+use super::{Call, Made, Run};
+
+pub(super) fn kernel(kind: &str) -> Option<Run> {
+    Some(match kind {
+        "ImageDecoder" => decode,
+        _ => return None,
+    })
+}
+
+/// The maximum number of bytes of samples.
+const MAX_BYTES: u64 = 1 << 30;
+
+/// Returns the pixels of an image file: [height, width, channels].
+fn decode(call: &Call<'_>) -> Made {
+    use picture::{Failure, Picture};
+
+    let wrong = |failure| match failure {
+        Failure::Wrong(reason) => Finding::from(format!("cannot decode the image: {reason}")),
+        Failure::Limit(reason) => {
+            Finding::new(Code::Limit, format!("cannot decode the image: {reason}"))
+        }
+    };
+    let x = call.input(0)?;
+    if x.kind()? != BurnType::U8 {
+        return Err(Finding::from(format!("expected bytes, found {}", x.dtype()?)).about_input(0));
+    }
+    // A copy of a file that is not stored in order, and parts of it that decoders copy.
+    let _file = call.workspace(&x.shape(), 2)?;
+    let data = x.clone().into_data()?;
+    let bytes = data.as_slice::<u8>().map_err(|error| error.to_string())?;
+    let format = call.text("pixel_format").unwrap_or_else(|| "RGB".to_owned());
+    let picture = picture::open(bytes, call.memory.left().min(MAX_BYTES)).map_err(wrong)?;
+    let Picture { width, height, size, memory, pixels } = picture;
+    let [height, width] = [height, width].map(|side| side as usize);
+    super::tensor::bounded(&[height, width, 4])?;
+    if size > MAX_BYTES {
+        let wrong = format!("the image has {size} bytes, more than {MAX_BYTES}");
+        return Err(Finding::new(Code::Limit, wrong));
+    }
+    let _pixels = call.memory.reserve(memory)?;
+    let mut pixels = pixels().map_err(wrong)?;
+    let channels = match format.as_str() {
+        "RGB" => 3,
+        "BGR" => {
+            pixels.as_chunks_mut::<3>().0.iter_mut().for_each(|pixel| pixel.reverse());
+            3
+        }
+        "Grayscale" => {
+            pixels = samples::to_grey(pixels);
+            1
+        }
+        other => return Err(format!("pixel format `{other}` is not supported").into()),
+    };
+    super::one(crate::item::Item::from_data(TensorData::new(pixels, [height, width, channels])))
+}
