@@ -15,6 +15,8 @@
 
 mod downgrade;
 mod hostile;
+#[cfg(feature = "images")]
+mod images;
 mod numerics;
 mod onnx_runtime;
 mod pooling;
