@@ -116,13 +116,16 @@ pub(super) fn open(bytes: &[u8], most: u64) -> Result<Picture<'_>, Failure> {
             }
             _ => return Err(Failure::wrong(format!("planes of `{colour:?}` are not supported"))),
         }
+        if rgb.len() != rgb_len(width, height)? {
+            return Err(Failure::wrong("the samples are not those of all pixels"));
+        }
         Ok(rgb)
     });
     Ok(Picture { width, height, size, memory, pixels })
 }
 
-/// Returns the memory for the first directory of a file. The decoder allocates it by the number of values that a tag has, even if
-/// the file ends before them: such files are rejected.
+/// Returns the memory for the first directory of a file. The decoder allocates it by the number of values that a tag has,
+/// even if the file ends before them: such files are rejected.
 fn memory_of_tags(bytes: &[u8]) -> Result<u64, Failure> {
     let is_big_endian = bytes.starts_with(b"MM");
     let short = |bytes: &[u8]| {
@@ -165,8 +168,8 @@ fn memory_of_tags(bytes: &[u8]) -> Result<u64, Failure> {
     Ok(memory)
 }
 
-/// Returns the memory in which the largest JPEG file among the parts of a file is decoded: its header defines the dims, whatever
-/// those of the part are.
+/// Returns the memory in which the largest JPEG file among the parts of a file is decoded: its header defines the dims,
+/// whatever those of the part are.
 fn memory_of_jpeg(bytes: &[u8]) -> u64 {
     let frame = |bytes: &[u8]| match bytes {
         [0xff, 0xc0..=0xc2, _, _, 8, height @ .., components @ 1..=4] => {

@@ -31,8 +31,8 @@ fn failure(error: DecodingError) -> Failure {
     }
 }
 
-/// Returns the number of pixels of the largest lossy image in chunks, in whole blocks. The decoder allocates by these dims before
-/// it compares them with those of the file.
+/// Returns the number of pixels of the largest lossy image in chunks, in whole blocks. The decoder allocates by these dims
+/// before it compares them with those of the file.
 fn largest_frame(bytes: &[u8]) -> u64 {
     let all = chunks(bytes).flat_map(|(kind, content)| {
         // The chunks of a frame follow its place and duration.
