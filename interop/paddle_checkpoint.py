@@ -2,7 +2,7 @@
 
     python paddle_checkpoint.py DIR
 
-`DIR` is the output of `cargo run --example write_checkpoint -- DIR`. Both loaders, that of the checkpoint and that of
+`DIR` is the output of `cargo run --locked --example write_checkpoint -- DIR`. Both loaders, that of the checkpoint and that of
 the serial, restore the variables of step 3. The main program trains three more steps, and saves only at the third, by
 operators that count its runs. The resulting variables are written to `changed.npz`.
 """

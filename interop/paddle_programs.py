@@ -2,7 +2,7 @@
 
     python paddle_programs.py DIR
 
-`DIR` is the output of `cargo run --example write_programs -- DIR`. The loader program restores the parameters, the main
+`DIR` is the output of `cargo run --locked --example write_programs -- DIR`. The loader program restores the parameters, the main
 and startup programs run; then parameters are changed, and the saver program writes them. The changed values are written
 to `changed.npz`.
 """

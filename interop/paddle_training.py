@@ -2,7 +2,7 @@
 
     python paddle_training.py DIR
 
-`DIR` is the output of `cargo run --example write_training -- DIR`: a directory for each optimizer, with the program,
+`DIR` is the output of `cargo run --locked --example write_training -- DIR`: a directory for each optimizer, with the program,
 its variables, the inputs of each step, and Lodstone's losses. The trained variables are written to
 `further/__params__`, and the losses of five more steps to `further.npz`.
 """

@@ -108,7 +108,7 @@ def run_python(data):
 
 
 def run_lodstone(directory):
-    command = "cargo test -q -p lodstone-formats --test all -- --ignored --nocapture say_what"
+    command = "cargo test --locked -q -p lodstone-formats --test all -- --ignored --nocapture say_what"
     environment = dict(os.environ, PICKLES=directory)
     output = subprocess.run(command.split(), cwd=ROOT, env=environment, stdout=subprocess.PIPE, check=True)
     lines = output.stdout.decode().splitlines()

@@ -21,7 +21,7 @@ use std::path::Path;
 use std::process::Command;
 
 use crate::python::{PACKAGE, environment, install, python_3_11, wheel};
-use crate::run::{Outcome, cannot, root, run, target};
+use crate::run::{Outcome, cannot, cargo, locked, root, run, target};
 
 /// The other libraries, with their requirements files.
 const PEERS: [(&str, &str); 9] = [
@@ -85,9 +85,7 @@ const CONVERTERS: [&str; 4] = [
 
 /// Exports networks next to other converters.
 fn export(arguments: &[String]) -> Result<(), Outcome> {
-    let mut build = Command::new(env!("CARGO"));
-    build.args(["build", "--quiet", "--release", "--bin", "lodstone"]);
-    run(build.current_dir(root()))?;
+    cargo("build", &["--quiet", "--profile", "dist", "--bin", "lodstone"], &[])?;
     let written = target().join("bench-export");
     fs::create_dir_all(&written).map_err(cannot("create the directory"))?;
     let table = written.join("bench.md");
@@ -104,7 +102,7 @@ fn export(arguments: &[String]) -> Result<(), Outcome> {
         for script in scripts {
             let mut command = Command::new(&python);
             command.arg("-B").arg(root().join("benchmarks").join(script));
-            run(command.arg(target().join("release/lodstone")).arg(&written).arg(&table))?;
+            run(command.arg(target().join("dist/lodstone")).arg(&written).arg(&table))?;
         }
     }
     match arguments.iter().any(|argument| argument == "--document") {
@@ -117,7 +115,7 @@ fn export(arguments: &[String]) -> Result<(), Outcome> {
 fn sharded(arguments: &[String]) -> Result<(), Outcome> {
     let python = python_3_11()?;
     let torch = environment(&python, TORCH)?;
-    install(&torch, &wheel(&python, &["--release"])?)?;
+    install(&torch, &wheel(&python, &["--profile", "dist"])?)?;
     let (written, table) = (target().join("bench-sharded"), target().join("bench-sharded.md"));
     fs::write(&table, "").map_err(cannot("begin the table"))?;
     let turns = arguments.iter().skip_while(|argument| *argument != "--turns").nth(1);
@@ -134,11 +132,11 @@ fn sharded(arguments: &[String]) -> Result<(), Outcome> {
 fn engine(arguments: &[String]) -> Result<(), Outcome> {
     let python = python_3_11()?;
     let onnx = environment(&python, "interop/requirements-onnx-1.23.2.txt")?;
-    install(&onnx, &wheel(&python, &["--release"])?)?;
+    install(&onnx, &wheel(&python, &["--profile", "dist"])?)?;
     let (benchmarks, written) = (root().join("benchmarks"), target().join("bench-engine"));
     let built = target().join("engines");
-    let mut build = Command::new(env!("CARGO"));
-    build.args(["build", "--quiet", "--release", "--locked", "--target-dir"]).arg(&built);
+    let mut build = locked("build");
+    build.args(["--quiet", "--release", "--target-dir"]).arg(&built);
     run(build.current_dir(benchmarks.join("engines")))?;
     let networks = written.join("networks");
     run(Command::new(&onnx).arg("-B").arg(benchmarks.join("engine_networks.py")).arg(&networks))?;
@@ -177,8 +175,8 @@ pub(crate) fn bench(arguments: &[String]) -> Result<(), Outcome> {
     }
     let measured = Measured::of(arguments);
     let bench = if measured == Measured::Training { "training" } else { "io" };
-    let mut command = Command::new(env!("CARGO"));
-    command.args(["bench", "--quiet", "--package", "lodstone", "--bench", bench]);
+    let mut command = locked("bench");
+    command.args(["--quiet", "--profile", "dist", "--package", "lodstone", "--bench", bench]);
     command.current_dir(root());
     command.env("LODSTONE_BENCH_MIB", "1024,4096").env("LODSTONE_BENCH_TENSORS", "300,10000");
     let (mut beside, mut document) = (PEERS.to_vec(), false);
@@ -193,7 +191,7 @@ pub(crate) fn bench(arguments: &[String]) -> Result<(), Outcome> {
             beside.clear();
             let python = python_3_11()?;
             let package = environment(&python, PACKAGE)?;
-            install(&package, &wheel(&python, &["--release"])?)?;
+            install(&package, &wheel(&python, &["--profile", "dist"])?)?;
             command.env("LODSTONE_BENCH_LODSTONE", package);
             command.env("LODSTONE_BENCH_PADDLE", environment(&python, PADDLE)?);
             command.env("LODSTONE_BENCH_TURNS", "21");
@@ -236,7 +234,7 @@ pub(crate) fn bench(arguments: &[String]) -> Result<(), Outcome> {
     if !beside.is_empty() {
         let python = python_3_11()?;
         // Our own package is measured like the others, as a release build.
-        install(&environment(&python, TORCH)?, &wheel(&python, &["--release"])?)?;
+        install(&environment(&python, TORCH)?, &wheel(&python, &["--profile", "dist"])?)?;
         let peer = |(name, requirements)| {
             Ok(format!("{name}={}", environment(&python, requirements)?.display()))
         };

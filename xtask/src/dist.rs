@@ -58,14 +58,13 @@ fn build() -> Result<(), Outcome> {
         Outcome::CouldNotRun("there is no Python 3.11 or newer with venv".to_owned())
     })?;
     let python = environment(&python, PACKAGING)?;
-    let built = wheel_in(&python, &["--release", "--zig", "--compatibility", MANYLINUX])?;
+    let built = wheel_in(&python, &["--profile", "dist", "--zig", "--compatibility", MANYLINUX])?;
     fs::copy(&built, dist.join(built.file_name().unwrap_or_default()))
         .map_err(cannot("copy the wheel"))?;
     let mut rustup = Command::new("rustup");
     run(rustup.args(["--quiet", "target", "add", STATIC]))?;
-    let package = ["--release", "--locked", "--package", "lodstone-cli"];
-    cargo(&[&["build", "--target", STATIC], &package[..]].concat(), &[])?;
-    let binary = target().join(STATIC).join("release/lodstone");
+    cargo("build", &["--target", STATIC, "--profile", "dist", "--package", "lodstone-cli"], &[])?;
+    let binary = target().join(STATIC).join("dist/lodstone");
     let version = env!("CARGO_PKG_VERSION");
     let command = dist.join(format!("lodstone-{version}-{STATIC}"));
     fs::copy(&binary, &command).map_err(cannot("copy the command"))?;
@@ -73,9 +72,7 @@ fn build() -> Result<(), Outcome> {
         let script = output(Command::new(&command).args(["completions", shell]))?;
         fs::write(dist.join("completions").join(name), script).map_err(cannot("write a script"))?;
     }
-    let man = dist.join("man").display().to_string();
-    let example = ["--target", STATIC, "--example", "man", "--", &man];
-    cargo(&[&["run", "--quiet"], &package[..], &example[..]].concat(), &[])?;
+    run(Command::new(&command).arg("man").arg(dist.join("man")))?;
     let sums = checksums(&dist)?;
     fs::write(dist.join(CHECKSUMS), sums).map_err(cannot("write the checksums"))
 }

@@ -9,7 +9,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::run::{Outcome, root, run, target};
+use crate::run::{Outcome, locked, root, run, target};
 
 /// The compiler flags of `cargo fuzz --sanitizer none`: the allocator of the targets counts, and the called code has no
 /// `unsafe` that an address sanitizer would check.
@@ -231,9 +231,9 @@ fn known() -> Result<Vec<String>, Outcome> {
 fn build(targets: &[String]) -> Result<PathBuf, Outcome> {
     let host = host()?;
     let products = target().join("fuzz");
-    let mut command = Command::new(env!("CARGO"));
+    let mut command = locked("build");
     // With `--target`, the flags do not apply to build scripts and macros.
-    command.args(["build", "--release", "--locked", "--target", &host, "--target-dir"]);
+    command.args(["--release", "--target", &host, "--target-dir"]);
     command.arg(&products).current_dir(root().join("fuzz"));
     for name in targets {
         command.args(["--bin", name]);

@@ -19,7 +19,7 @@ use std::time::Instant;
 
 use serde_json::Value;
 
-use crate::run::{Outcome, cannot, root, run, target};
+use crate::run::{Outcome, cannot, locked, root, run, target};
 
 /// The number of times that each command is timed.
 const TURNS: usize = 11;
@@ -47,7 +47,7 @@ pub(crate) fn locks(arguments: &[String]) -> Result<(), Outcome> {
     }
     if asks("verdicts") {
         for tree in [&there, &here] {
-            run(&mut tree.cargo(&["build", "--quiet", "--workspace", "--bin", "lodstone"]))?;
+            run(&mut tree.cargo("build", &["--quiet", "--workspace", "--bin", "lodstone"]))?;
         }
         let [then, now] = [&there, &here].map(|tree| tree.target.join("debug/lodstone"));
         verdicts::verdicts(&then, &now, &dir)?;
@@ -65,8 +65,8 @@ struct Tree {
 }
 
 impl Tree {
-    fn cargo(&self, arguments: &[&str]) -> Command {
-        let mut command = Command::new(env!("CARGO"));
+    fn cargo(&self, command: &str, arguments: &[&str]) -> Command {
+        let mut command = locked(command);
         command.args(arguments).current_dir(&self.root).env("CARGO_TARGET_DIR", &self.target);
         command
     }
@@ -90,7 +90,7 @@ fn bits(there: &Tree, here: &Tree, dir: &Path) -> Result<(), Outcome> {
         let file = dir.join(name);
         let _ = fs::remove_file(&file);
         let mut test =
-            tree.cargo(&["test", "--quiet", "--workspace", "--test", "paddle_operators"]);
+            tree.cargo("test", &["--quiet", "--workspace", "--test", "paddle_operators"]);
         run(test.args(["--test", "paddle_models"]).env("LODSTONE_BITS", &file))?;
         let lines = fs::read_to_string(&file).map_err(cannot("read the digests"))?;
         Ok::<BTreeSet<String>, Outcome>(lines.lines().map(str::to_owned).collect())
@@ -113,7 +113,7 @@ fn bits(there: &Tree, here: &Tree, dir: &Path) -> Result<(), Outcome> {
 
 fn speed(there: &Tree, here: &Tree, dir: &Path) -> Result<(), Outcome> {
     for tree in [there, here] {
-        run(&mut tree.cargo(&["build", "--quiet", "--release", "--bin", "lodstone"]))?;
+        run(&mut tree.cargo("build", &["--quiet", "--release", "--bin", "lodstone"]))?;
     }
     let program = |tree: &Tree| tree.target.join("release/lodstone").display().to_string();
     let programs = [program(there), program(here)];
@@ -192,7 +192,7 @@ fn speed(there: &Tree, here: &Tree, dir: &Path) -> Result<(), Outcome> {
 /// by the benchmark of a tree.
 fn stall(tree: &Tree, dir: &Path) -> Result<(f64, f64), Outcome> {
     let json = dir.join("stall.json");
-    let mut bench = tree.cargo(&["bench", "--quiet", "--package", "lodstone", "--bench", "io"]);
+    let mut bench = tree.cargo("bench", &["--quiet", "--package", "lodstone", "--bench", "io"]);
     bench
         .env("LODSTONE_BENCH_ONLY", "stall of a background save")
         .env("LODSTONE_BENCH_JSON", &json);

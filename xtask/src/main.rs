@@ -68,11 +68,11 @@ fn main() -> ExitCode {
 fn test(rest: &[String]) -> Result<(), Outcome> {
     match rest {
         [] => {
-            cargo(&["test", "--workspace"], rest)?;
+            cargo("test", &["--workspace"], rest)?;
             steps::steps(&[])?;
             python::test_package()
         }
         [only] if only == "python" => python::test_package(),
-        _ => cargo(&["test"], rest),
+        _ => cargo("test", &[], rest),
     }
 }

@@ -36,16 +36,21 @@ impl fmt::Display for Outcome {
     }
 }
 
-/// Runs cargo on the workspace.
-pub(crate) fn cargo(arguments: &[&str], rest: &[String]) -> Result<(), Outcome> {
-    let mut command = Command::new(env!("CARGO"));
-    command.args(arguments).args(rest).current_dir(root());
-    run(&mut command)
+/// Returns a command of cargo, with the versions of the lock file.
+pub(crate) fn locked(command: &str) -> Command {
+    let mut cargo = Command::new(env!("CARGO"));
+    cargo.args([command, "--locked"]);
+    cargo
+}
+
+/// Runs a command of cargo on the workspace.
+pub(crate) fn cargo(command: &str, arguments: &[&str], rest: &[String]) -> Result<(), Outcome> {
+    run(locked(command).args(arguments).args(rest).current_dir(root()))
 }
 
 /// Builds a part of the workspace with the features of the whole workspace, as the tests.
 pub(crate) fn build(what: &[&str]) -> Result<(), Outcome> {
-    cargo(&[&["build", "--quiet", "--workspace"], what].concat(), &[])
+    cargo("build", &[&["--quiet", "--workspace"], what].concat(), &[])
 }
 
 /// Runs a command, which must succeed.

@@ -6,7 +6,7 @@
 
 use std::process::{Command, ExitCode};
 
-use crate::run::{Outcome, cannot, root, run};
+use crate::run::{Outcome, cannot, locked, root, run};
 
 /// The environment variable that makes this program act as the wrapper of the compiler.
 const WRAPPER: &str = "XTASK_STEPS";
@@ -14,9 +14,9 @@ const WRAPPER: &str = "XTASK_STEPS";
 /// Runs the test that counts steps.
 pub(crate) fn steps(rest: &[String]) -> Result<(), Outcome> {
     let this = std::env::current_exe().map_err(cannot("find this program"))?;
-    let mut command = Command::new(env!("CARGO"));
+    let mut command = locked("test");
     command
-        .args(["test", "--workspace", "--test", "steps"])
+        .args(["--workspace", "--test", "steps"])
         .args(rest)
         .current_dir(root())
         .env("RUSTC_WORKSPACE_WRAPPER", this)

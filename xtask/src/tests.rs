@@ -2,4 +2,5 @@
 
 #[cfg(target_os = "linux")]
 mod limits;
+mod lock;
 mod results;

@@ -224,7 +224,7 @@ fn lists_of_words_call_nothing() {
 }
 
 /// Prints the findings of a scan and the error of the reader for each file of a directory, for a comparison
-/// with CPython: `PICKLES=DIR cargo test -p lodstone-formats --test all -- pickle_attacks:: --ignored`.
+/// with CPython: `PICKLES=DIR cargo test --locked -p lodstone-formats --test all -- pickle_attacks:: --ignored`.
 #[test]
 #[ignore = "needs files"]
 #[expect(clippy::print_stdout, reason = "prints the comparison")]

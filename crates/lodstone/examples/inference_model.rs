@@ -1,6 +1,6 @@
 //! Saves a model for inference during training, and runs it.
 //!
-//!     cargo run --release --package lodstone --example inference_model -- OUT
+//!     cargo run --locked --release --package lodstone --example inference_model -- OUT
 //!
 //! `OUT/program` is the program without training operators; `OUT/checkpoint` has its weights, which the loader in that
 //! directory restores. The model runs in a separate process.

@@ -1,6 +1,6 @@
 //! Loads a checkpoint and continues training, without the code that built the network.
 //!
-//!     cargo run --release --package lodstone --example load_checkpoint -- OUT
+//!     cargo run --locked --release --package lodstone --example load_checkpoint -- OUT
 //!
 //! `OUT` is the output of `save_checkpoint`, or of PaddlePaddle, which may have continued from there.
 

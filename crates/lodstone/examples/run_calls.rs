@@ -1,7 +1,7 @@
 //! Runs programs that another framework wrote and ran, several in one process.
 //!
-//!     cargo run --package lodstone --example run_calls -- rules
-//!     cargo run --package lodstone --example run_calls -- DIR...
+//!     cargo run --locked --package lodstone --example run_calls -- rules
+//!     cargo run --locked --package lodstone --example run_calls -- DIR...
 //!
 //! `rules` lists the PaddlePaddle operators that have rules, one per line. A `DIR` contains `calls.json`, a list of
 //! calls: a `name`, the offset and size of the program in `programs.bin`, the tensors to feed, and the names of the

@@ -1,6 +1,6 @@
 //! Trains, and saves checkpoints during training with operators of the program, at a fixed interval.
 //!
-//!     cargo run --release --package lodstone --example save_checkpoint -- OUT
+//!     cargo run --locked --release --package lodstone --example save_checkpoint -- OUT
 //!
 //! `OUT` gets the directories `main` and `startup` with the programs, and `checkpoint` with the loader and its
 //! files. `load_checkpoint` continues from there; so does PaddlePaddle 2.6.2 (`interop/paddle_checkpoint.py`).

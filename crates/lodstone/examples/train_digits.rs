@@ -1,6 +1,6 @@
 //! Trains a small convolutional network on handwritten digits, and saves it for inference.
 //!
-//!     cargo run --release --package lodstone --example train_digits -- OUT
+//!     cargo run --locked --release --package lodstone --example train_digits -- OUT
 //!
 //! A separate process checks the model; it opens `OUT` like any other model.
 

@@ -1,7 +1,7 @@
 //! Trains a few steps, and writes everything that another framework needs to continue in the same way.
 //!
-//!     cargo run --package lodstone --example write_checkpoint -- OUT
-//!     cargo run --package lodstone --example write_checkpoint -- OUT check
+//!     cargo run --locked --package lodstone --example write_checkpoint -- OUT
+//!     cargo run --locked --package lodstone --example write_checkpoint -- OUT check
 //!
 //! `OUT` gets the directories `main` with the training program, `checkpoint` with the files that it saved every three
 //! steps, and `serials` with the same state as a serial; `feed.npz`; `state.npz` with the variables of step 3 and

@@ -1,8 +1,8 @@
 //! Builds a network with a loop and branches, runs it, and writes everything that another framework needs to do the
 //! same.
 //!
-//!     cargo run --package lodstone --example write_programs -- OUT
-//!     cargo run --package lodstone --example write_programs -- OUT check
+//!     cargo run --locked --package lodstone --example write_programs -- OUT
+//!     cargo run --locked --package lodstone --example write_programs -- OUT check
 //!
 //! `OUT` gets the directories `main`, `startup`, `loader` and `saver`, each with a program, `parameters` with the
 //! results of the startup program and the saver, `feed.npz` and `expected.npz`. Then, `check` runs the loader on the

@@ -1,8 +1,8 @@
 //! Builds training programs with every optimizer, and writes everything that another framework needs to run the same
 //! steps.
 //!
-//!     cargo run --package lodstone --example write_training -- OUT
-//!     cargo run --package lodstone --example write_training -- OUT check
+//!     cargo run --locked --package lodstone --example write_training -- OUT
+//!     cargo run --locked --package lodstone --example write_training -- OUT check
 //!
 //! `OUT` gets a directory for each: the program, its variables before the first step, `feed.npz`, and `losses.npz` with
 //! the losses of five steps. Then, `check` continues from the variables that the other framework wrote

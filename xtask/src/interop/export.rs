@@ -7,7 +7,7 @@ use std::process::Command;
 use super::suite::Suite;
 use super::{Work, first_failure};
 use crate::python::environment;
-use crate::run::{Outcome, root, run, target};
+use crate::run::{Outcome, locked, root, run, target};
 
 /// Builds the networks with their frameworks, and compares what they compute; in a complete run also single operators, which
 /// a test writes.
@@ -46,8 +46,8 @@ pub(super) fn export(suite: &Suite<'_>) -> Result<(), Outcome> {
         compare.arg(&work.directory);
         if suite.extent.all {
             let operators = Work::new(suite, "operators")?.directory;
-            let mut test = Command::new(env!("CARGO"));
-            test.args(["test", "--quiet", "--workspace", "--test", "all", "paddle_to_onnx::"]);
+            let mut test = locked("test");
+            test.args(["--quiet", "--workspace", "--test", "all", "paddle_to_onnx::"]);
             run(test.env("LODSTONE_EXPORTED", &operators).current_dir(root()))?;
             compare.arg(operators);
         }

@@ -15,6 +15,6 @@ pub(super) fn objects(suite: &Suite<'_>) -> Result<(), Outcome> {
     script.arg(target().join("debug/lodstone"));
     script.arg(root().join("crates/formats/tests/golden")).arg(work.directory);
     // The conformance tests, and those of checkpoints and of writers at the same time.
-    let tests = ["test", "--quiet", "--workspace", "--test", "all", "buckets::"];
+    let tests = ["test", "--locked", "--quiet", "--workspace", "--test", "all", "buckets::"];
     run(script.arg(env!("CARGO")).args(tests).current_dir(root()))
 }

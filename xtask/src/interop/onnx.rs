@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::suite::Suite;
 use super::{Work, cases_of, first_failure};
 use crate::python::environment;
-use crate::run::{Outcome, build, cannot, root, run, target};
+use crate::run::{Outcome, build, cannot, locked, root, run, target};
 
 /// Opset versions, and the runtime for each: ONNX Runtime supports versions up to 26.
 const RUNTIMES: [(&str, &str); 3] =
@@ -195,9 +195,9 @@ fn kernels_compute(suite: &Suite<'_>, python: &Path) -> Result<(), Outcome> {
     let directory = Work::new(suite, "nodes")?.directory;
     let script = root().join("crates/engine/tests/golden/onnx_nodes/make_onnx_nodes.py");
     run(Command::new(python).arg("-B").arg(script).arg(&directory))?;
-    let mut tests = Command::new(env!("CARGO"));
+    let mut tests = locked("test");
     // The whole workspace, with the features that are already built.
-    tests.args(["test", "--quiet", "--workspace", "--test", "nodes", "all_node_tests"]);
+    tests.args(["--quiet", "--workspace", "--test", "nodes", "all_node_tests"]);
     run(tests.env("LODSTONE_ONNX_NODE_TESTS", &directory).current_dir(root()))
 }
 
