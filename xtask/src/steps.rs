@@ -16,7 +16,7 @@ pub(crate) fn steps(rest: &[String]) -> Result<(), Outcome> {
     let this = std::env::current_exe().map_err(cannot("find this program"))?;
     let mut command = locked("test");
     command
-        .args(["--workspace", "--test", "steps"])
+        .args(["--package", "lodstone", "--no-default-features", "--test", "steps"])
         .args(rest)
         .current_dir(root())
         .env("RUSTC_WORKSPACE_WRAPPER", this)

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use lodstone_model::{DType, Dialect, Loss, some};
+use lodstone_model::{DType, Dialect, Loss, Model, some};
 use lodstone_schema::{Finding, Findings};
 
 use crate::byte_map::mapped_kinds;
@@ -175,4 +175,13 @@ fn describe(losses: &BTreeMap<Loss, Vec<String>>) -> String {
 /// Formats findings as the end of a message.
 fn listed(findings: &Findings) -> String {
     findings.located.iter().map(|finding| format!("; {finding}")).collect()
+}
+
+/// Returns the error for a model without a main program, which names the others.
+pub(crate) fn no_program(model: &Model) -> Error {
+    let names = some(model.programs.iter().map(|(name, _)| format!("`{name}`")));
+    Error::Absent(match names.is_empty() {
+        true => "the model has no program".to_owned(),
+        false => format!("the model has no main program, only {names}"),
+    })
 }

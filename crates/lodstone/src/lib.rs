@@ -118,8 +118,8 @@ mod open;
 mod ops;
 #[cfg(feature = "runtime")]
 pub mod paddle;
-#[cfg(feature = "runtime")]
 mod reshard;
+#[cfg(feature = "runtime")]
 mod run;
 mod save;
 mod scan;
@@ -193,8 +193,8 @@ pub use paddle::{
     program::{Error as ProgramError, Form, Paths, Placement, save_program},
     train::{SampleOptions, TrainOptions, Training, open_program, open_training, save_training},
 };
-#[cfg(feature = "runtime")]
 pub use reshard::{ReshardOptions, Resharding, reshard};
+#[cfg(feature = "runtime")]
 pub use run::{
     CompareOptions, ComparedValue, Comparison, Engine, ErrorDistribution, Inputs, Output, PairedBy,
     RunOptions, Session, Value, compare, dirs_beside, run, tensors,
@@ -266,9 +266,13 @@ const TRAINS: &[Dialect] =
     if cfg!(feature = "runtime") { &[Dialect::Paddle, Dialect::Pir] } else { &[] };
 
 /// Returns whether programs of a dialect run in this build.
+#[cfg(feature = "runtime")]
 fn runs(dialect: Dialect) -> bool {
-    #[cfg(feature = "runtime")]
-    return RUNS.iter().any(|row| row.dialect == dialect);
-    #[cfg(not(feature = "runtime"))]
-    return false;
+    RUNS.iter().any(|row| row.dialect == dialect)
+}
+
+/// Returns false: programs do not run in this build.
+#[cfg(not(feature = "runtime"))]
+fn runs(_: Dialect) -> bool {
+    false
 }

@@ -96,6 +96,7 @@ impl Names {
 }
 
 /// Returns the names most similar to an unknown one, as the end of a message.
+#[cfg(feature = "runtime")]
 pub(crate) fn similar<'n>(name: &str, known: impl IntoIterator<Item = &'n str>) -> String {
     let known = known.into_iter().enumerate().map(|(number, known)| (known, number));
     similar_of(name, known, |name| name)

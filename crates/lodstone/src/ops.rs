@@ -7,7 +7,9 @@ use lodstone_model::{Dialect, Dim, Model, Op, Program};
 use lodstone_schema::conventions;
 use lodstone_schema::onnx::downgrade::minimum_opset;
 use lodstone_schema::onnx::infer::{Options, infer};
-use lodstone_schema::onnx::{domain_name, place_of, versions};
+#[cfg(feature = "runtime")]
+use lodstone_schema::onnx::place_of;
+use lodstone_schema::onnx::{domain_name, versions};
 use serde::Serialize;
 
 #[cfg(feature = "runtime")]
@@ -88,7 +90,7 @@ const MAX_REASONS: usize = 4;
 /// If the model has no program, it contradicts itself as a whole, or programs of its framework have no route to the
 /// target.
 pub fn operators(model: &Model, target: OperatorTarget) -> Result<OperatorReport> {
-    let program = model.main().ok_or_else(|| crate::run::no_program(model))?;
+    let program = model.main().ok_or_else(|| crate::error::no_program(model))?;
     let mut kinds = Kinds::default();
     match target {
         OperatorTarget::Onnx if program.dialect == Dialect::Onnx => {

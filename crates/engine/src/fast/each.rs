@@ -5,11 +5,11 @@
 
 use std::ops::Range;
 
-use pulp::{Arch, Simd, WithSimd};
+use pulp::{Simd, WithSimd};
 
 use super::convolution::Geometry;
 use super::product::{Finish, finished, load, part_of, store};
-use super::tile::lanes;
+use super::tile::{dispatch, lanes};
 use crate::item::Outcome;
 use crate::threads::each_chunk;
 
@@ -35,7 +35,7 @@ impl Geometry {
         });
         each_chunk(out, line, |taps, number, out| {
             let first = number * columns;
-            Arch::new().dispatch(Line { geometry: self, narrow, wide, first, taps, out });
+            dispatch(Line { geometry: self, narrow, wide, first, taps, out });
             then(number * line, out)
         })
     }

@@ -59,6 +59,7 @@ pub(crate) use integers::{Integers, Kind};
 pub(crate) use matrix::Matrix;
 pub(crate) use product::gather;
 pub(crate) use recurrent::{Cells, Unrolled};
+pub(crate) use tile::dispatch;
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};

@@ -3,10 +3,11 @@
 //! The images are in the order of their dims, and elements of windows are read where they are: unfolded windows of few
 //! channels would take as long to write as to multiply.
 
-use pulp::{Arch, Simd, WithSimd};
+use pulp::{Simd, WithSimd};
 
 use super::convolution::Geometry;
 use super::product::{Finish, Packed, SLACK, Tiled, add, gather, part_of};
+use super::tile::dispatch;
 use crate::item::Outcome;
 use crate::threads::{each_chunk, sharing};
 
@@ -71,7 +72,7 @@ impl<'a> Planes<'a> {
                 let left = (columns - first % columns) * width;
                 let (out, others) = rest.split_at_mut(left.min(rest.len()));
                 self.copy(image, first, out.len() / width, lines);
-                Arch::new().dispatch(Line { offsets, packed, finish, lines, out });
+                dispatch(Line { offsets, packed, finish, lines, out });
                 first += left / width;
                 rest = others;
             }

@@ -6,11 +6,11 @@
 
 use std::ops::Range;
 
-use pulp::{Arch, Simd, WithSimd};
+use pulp::{Simd, WithSimd};
 
 use super::ahead::{Ahead, request};
 use super::buffers::Buffer;
-use super::tile::{Tile, blocks, is_read_in_place};
+use super::tile::{Tile, blocks, dispatch, is_read_in_place};
 use crate::item::Outcome;
 use crate::threads::{each_chunk, sharing};
 
@@ -241,7 +241,7 @@ impl Packed {
                 let first = 0;
                 let part =
                     Part { packed: self, rows, first, groups, panels, finish, unfolded, out };
-                Arch::new().dispatch(part);
+                dispatch(part);
                 then(number * columns, out)
             });
         }
@@ -255,7 +255,7 @@ impl Packed {
             let finish = finish.within(first * width, out.len());
             let (groups, panels) = (0..self.groups, 0..panels);
             let part = Part { packed: self, rows, first, groups, panels, finish, unfolded, out };
-            Arch::new().dispatch(part);
+            dispatch(part);
             then(first * width, out)
         })
     }
@@ -298,7 +298,7 @@ impl Packed {
             let finish = finish.within(number * size, out.len());
             let (groups, unfolded) = (groups.clone(), &mut *unfolded);
             let part = Part { packed: self, rows, first, groups, panels, finish, unfolded, out };
-            Arch::new().dispatch(part);
+            dispatch(part);
         }
     }
 }

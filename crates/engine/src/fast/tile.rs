@@ -50,6 +50,15 @@ static DIVISION: LazyLock<Division> = LazyLock::new(|| {
     }
 });
 
+/// Does work with the vectors of this processor.
+///
+/// It is not part of its callers, of which there is one for each closure: the code for processors without vectors would be in
+/// all of them, 50 KiB for a product.
+#[inline(never)]
+pub(crate) fn dispatch<W: WithSimd>(work: W) -> W::Output {
+    Arch::new().dispatch(work)
+}
+
 /// Returns the number of elements of a vector of this processor.
 pub(super) fn lanes() -> usize {
     struct Best;
@@ -59,7 +68,7 @@ pub(super) fn lanes() -> usize {
             S::F32_LANES
         }
     }
-    static LANES: LazyLock<usize> = LazyLock::new(|| Arch::new().dispatch(Best));
+    static LANES: LazyLock<usize> = LazyLock::new(|| dispatch(Best));
     *LANES
 }
 

@@ -3,10 +3,11 @@
 
 use std::slice::ChunksExact;
 
-use pulp::{Arch, NullaryFnOnce};
+use pulp::NullaryFnOnce;
 
 use super::convolution::Geometry;
 use super::product::{Finish, Lines, Packed, part_of};
+use super::tile::dispatch;
 use crate::fused::wide;
 use crate::item::Outcome;
 use crate::threads::{each_chunk, sharing};
@@ -140,7 +141,7 @@ impl Sums<'_> {
             if let Some(place) = geometry.source(row, line) {
                 let (first, products) = (line * across, products(place));
                 let products = products.chunks_exact(packed.width());
-                Arch::new().dispatch(Added { sums: self, first, products, out });
+                dispatch(Added { sums: self, first, products, out });
             }
         }
         if let Some([least, most]) = finish.clamp {

@@ -7,11 +7,12 @@
 
 use std::ops::Range;
 
-use pulp::{Arch, Simd, WithSimd};
+use pulp::{Simd, WithSimd};
 
 use super::buffers::{Buffer, Buffers};
 use super::convolution::Geometry;
 use super::product::{Finish, Lines, Packed, finished, load, part_of, store};
+use super::tile::dispatch;
 use crate::item::Outcome;
 use crate::threads::{each, sharing};
 
@@ -65,7 +66,7 @@ impl Winograd {
             for (element, into) in window.chunks_exact_mut(count.max(1)).enumerate() {
                 read([element, channel, first], into);
             }
-            Arch::new().dispatch(FilterTransform { window: &window, count, places });
+            dispatch(FilterTransform { window: &window, count, places });
         })?;
         Ok(Self { channels, results, filters: filters.in_place() })
     }
@@ -147,10 +148,10 @@ impl Winograd {
         unfolded: &mut Vec<f32>,
         out: &mut [f32],
     ) {
-        let (arch, count) = (Arch::new(), strip.tiles.len());
+        let count = strip.tiles.len();
         let (channels, results) = (self.channels, self.results);
         let blank = vec![0.0; channels];
-        arch.dispatch(InputTransform { strip, channels, blank: &blank, values: &mut *values });
+        dispatch(InputTransform { strip, channels, blank: &blank, values: &mut *values });
         let each = count * channels + APART;
         let rows = Lines { apart: channels, each, values };
         let places = products.chunks_exact_mut(count * results + APART).take(PLACES);
@@ -158,7 +159,7 @@ impl Winograd {
             let (products, _) = products.split_at_mut(count * results);
             self.filters.multiply_group(place, &rows, unfolded, products);
         }
-        arch.dispatch(OutputTransform { strip, results, finish, products, out });
+        dispatch(OutputTransform { strip, results, finish, products, out });
     }
 }
 

@@ -6,10 +6,10 @@
 use std::ops::Range;
 
 use burn_backend::{Element, TensorData};
-use pulp::{Arch, NullaryFnOnce};
+use pulp::NullaryFnOnce;
 
 use super::windows::Windows;
-use crate::fast::gather;
+use crate::fast::{dispatch, gather};
 use crate::item::{Item, Outcome};
 use crate::threads::each;
 
@@ -152,14 +152,7 @@ impl Planes<'_> {
             geometry.begin(rows.clone(), limits, scratch);
             let wants_places = !places.is_empty();
             let rows_of_block = rows.clone();
-            Arch::new().dispatch(Block {
-                geometry,
-                image,
-                width,
-                rows: rows_of_block,
-                wants_places,
-                scratch,
-            });
+            dispatch(Block { geometry, image, width, rows: rows_of_block, wants_places, scratch });
             let (values, _) = scratch.best.split_at(best.len());
             best.copy_from_slice(values);
             let windows = rows.flat_map(|row| (0..across).map(move |column| [row, column]));

@@ -33,7 +33,7 @@ pub(crate) fn prepare(model: &Model, options: &RunOptions) -> Result<Box<dyn Run
         return Err(Error::Absent(what.to_owned()));
     }
     let program = model.main();
-    let program = program.ok_or_else(|| crate::run::no_program(model))?;
+    let program = program.ok_or_else(|| crate::error::no_program(model))?;
     let fetch: Vec<&str> = options.fetch.iter().map(String::as_str).collect();
     let mut prepared = Prepared::new(program, &fetch)?;
     if let Some(steps) = options.max_steps {

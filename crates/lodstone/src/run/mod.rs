@@ -29,6 +29,7 @@ pub use compare::{
 pub use inputs::Inputs;
 pub use value::{Output, Value};
 
+use crate::error::no_program;
 use crate::names::similar;
 use crate::{Dirs, Error, RUNS, Result};
 
@@ -223,15 +224,6 @@ fn required_inputs(model: &Model) -> Result<(Vec<String>, Vec<String>)> {
     let constants: HashSet<&str> =
         model.parameters.iter().map(|parameter| parameter.name.as_str()).collect();
     Ok(names.partition(|name| !constants.contains(name.as_str())))
-}
-
-/// Returns the error for a model without a main program, which names the others.
-pub(crate) fn no_program(model: &Model) -> Error {
-    let names = some(model.programs.iter().map(|(name, _)| format!("`{name}`")));
-    Error::Absent(match names.is_empty() {
-        true => "the model has no program".to_owned(),
-        false => format!("the model has no main program, only {names}"),
-    })
 }
 
 fn not_run(dialect: Dialect) -> Error {
