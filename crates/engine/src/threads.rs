@@ -1,7 +1,7 @@
 //! The threads that kernels run on.
 
-use std::collections::VecDeque;
 use std::fmt;
+use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, LazyLock, Mutex, MutexGuard, PoisonError};
 use std::thread;
@@ -259,18 +259,33 @@ pub(crate) fn each<T: Default, I: Send>(
     work: impl Fn(&mut T, usize, I) -> Outcome<()> + Sync,
 ) -> Outcome<()> {
     let count = sharing().min(items.len());
-    let mut items = items.into_iter().enumerate();
     if count <= 1 {
-        let mut scratch = T::default();
+        let (mut scratch, mut items) = (T::default(), items.into_iter().enumerate());
         return items.try_for_each(|(number, item)| work(&mut scratch, number, item));
     }
-    let size = items.len().div_ceil(count);
-    let part = |_| Mutex::new(items.by_ref().take(size).collect());
-    let parts = (0..count).map(part).collect();
-    let shared = Shared { parts, work, busy: AtomicUsize::new(0), error: Mutex::new(None) };
+    let items: Vec<_> = items.into_iter().map(|item| Mutex::new(Some(item))).collect();
+    share(items.len(), count, &|next| {
+        let mut scratch = T::default();
+        while let Some(number) = next() {
+            let item = items.get(number).and_then(|item| locked(item).take());
+            item.map_or(Ok(()), |item| work(&mut scratch, number, item))?;
+        }
+        Ok(())
+    })
+}
+
+/// The work of a thread: handles the items whose numbers a function returns, until there are none.
+type Help<'w> = dyn Fn(&mut dyn FnMut() -> Option<usize>) -> Outcome<()> + Sync + 'w;
+
+/// Lets a number of threads handle numbered items.
+fn share(items: usize, threads: usize, help: &Help<'_>) -> Outcome<()> {
+    let size = items.div_ceil(threads);
+    let part = |number: usize| Mutex::new(number * size..items.min(number * size + size));
+    let parts = (0..threads).map(part).collect();
+    let shared = Shared { parts, help, busy: AtomicUsize::new(0), error: Mutex::new(None) };
     rayon::scope(|scope| {
-        shared.offer(scope, count - 1);
-        shared.help();
+        shared.offer(scope, threads - 1);
+        shared.work();
         shared.wait();
     });
     let error = shared.error.into_inner().unwrap_or_else(PoisonError::into_inner);
@@ -278,52 +293,51 @@ pub(crate) fn each<T: Default, I: Send>(
 }
 
 /// Work that threads share.
-struct Shared<I, W> {
-    /// The items that no thread has begun, with their numbers.
-    parts: Vec<Mutex<VecDeque<(usize, I)>>>,
-    work: W,
+struct Shared<'w> {
+    /// The numbers of the items that no thread has begun.
+    parts: Vec<Mutex<Range<usize>>>,
+    help: &'w Help<'w>,
     /// The number of threads that are at work.
     busy: AtomicUsize,
     error: Mutex<Option<Finding>>,
 }
 
-impl<I: Send, W: Sync> Shared<I, W> {
+impl Shared<'_> {
     /// Asks a number of threads for help. Each asks half of those that are left.
-    fn offer<'s, T: Default>(&'s self, scope: &Scope<'s>, mut count: usize)
-    where
-        W: Fn(&mut T, usize, I) -> Outcome<()>,
-    {
+    fn offer<'s>(&'s self, scope: &Scope<'s>, mut count: usize) {
         while count > 0 {
             let others = (count - 1) / 2;
             count -= others + 1;
             scope.spawn(move |scope| {
                 self.offer(scope, others);
-                self.help();
+                self.work();
             });
         }
     }
 
     /// Handles items until all are begun.
-    fn help<T: Default>(&self)
-    where
-        W: Fn(&mut T, usize, I) -> Outcome<()>,
-    {
+    fn work(&self) {
         self.busy.fetch_add(1, Ordering::SeqCst);
         let _busy = Counted(&self.busy);
-        let mut scratch = T::default();
         let own = rayon::current_thread_index().unwrap_or(0) % self.parts.len();
         let (others, first) = self.parts.split_at(own);
-        for (distance, part) in first.iter().chain(others).enumerate() {
-            let next = || match distance {
-                0 => locked(part).pop_front(),
-                _ => locked(part).pop_back(),
-            };
-            while let Some((number, item)) = next() {
-                if let Err(error) = (self.work)(&mut scratch, number, item) {
-                    self.parts.iter().for_each(|part| locked(part).clear());
-                    locked(&self.error).get_or_insert(error);
+        let mut parts = first.iter().chain(others).enumerate().peekable();
+        let mut next = || {
+            loop {
+                let (distance, part) = parts.peek()?;
+                let number = match distance {
+                    0 => locked(part).next(),
+                    _ => locked(part).next_back(),
+                };
+                if number.is_some() {
+                    return number;
                 }
+                parts.next();
             }
+        };
+        if let Err(error) = (self.help)(&mut next) {
+            self.parts.iter().for_each(|part| *locked(part) = 0..0);
+            locked(&self.error).get_or_insert(error);
         }
     }
 
