@@ -14,7 +14,10 @@
 //! | `--export` | only the export of networks to ONNX, next to Paddle2ONNX, p2o, mx2onnx and `torch.onnx.export`, and checkpoints of PyTorch |
 //! | `--engine` | only runs of networks, next to ONNX Runtime, tract, rten, PaddlePaddle and MXNet; 15 turns |
 //! | `--sharded` | only checkpoints of several processes, next to PyTorch's own storage |
+//! | `--build` | only what it costs to build the command and the package, in a fresh clone; with `--tests` also `cargo xtask test` |
 //! | `--document` | write the table (and for files, JSON and a plot) to `docs` |
+
+mod build;
 
 use std::fs;
 use std::path::Path;
@@ -166,6 +169,13 @@ fn engine(arguments: &[String]) -> Result<(), Outcome> {
 pub(crate) fn bench(arguments: &[String]) -> Result<(), Outcome> {
     if arguments.iter().any(|argument| argument == "--engine") {
         return engine(arguments);
+    }
+    if arguments.iter().any(|argument| argument == "--build") {
+        let table = build::build(arguments)?;
+        return match arguments.iter().any(|argument| argument == "--document") {
+            true => replace(["<!-- build -->\n", "<!-- end of build -->\n"], &table),
+            false => Ok(()),
+        };
     }
     if arguments.iter().any(|argument| argument == "--export") {
         return export(arguments);

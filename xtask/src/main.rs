@@ -6,6 +6,7 @@
 //! | `steps` | counts the steps of reading files, and compares them with those of files twice as large |
 //! | `interop` | writes files with `lodstone` and loads them with the real frameworks |
 //! | `locks` | compares results and times with another revision |
+//! | `deny` | checks licences, duplicates and advisories of all dependencies |
 //! | `fuzz` | runs the fuzz targets, or some of them, for a while |
 //! | `dist` | builds the files of a release, and checks that they work alone (only that: `dist --check`) |
 //! | `bench` | runs the benchmarks, next to physical limits and other libraries |
@@ -17,6 +18,7 @@
 #![expect(clippy::disallowed_types, reason = "tasks lock what other tasks prepare")]
 
 mod bench;
+mod deny;
 mod disk;
 mod dist;
 mod fuzz;
@@ -45,11 +47,13 @@ fn main() -> ExitCode {
         "steps" => steps::steps(&rest),
         "interop" => interop::interop(&rest),
         "locks" => locks::locks(&rest),
+        "deny" => deny::deny(),
         "fuzz" => fuzz::fuzz(&rest),
         "dist" => dist::dist(&rest),
         "bench" => bench::bench(&rest),
         _ => Err(Outcome::CouldNotRun(
-            "usage: cargo xtask test | steps | interop | locks | fuzz | dist | bench".to_owned(),
+            "usage: cargo xtask test | steps | interop | locks | deny | fuzz | dist | bench"
+                .to_owned(),
         )),
     };
     match outcome {

@@ -55,11 +55,7 @@ pub(crate) const PACKAGE: &str = "crates/python/requirements-test.txt";
 
 /// Builds a wheel of the Python package; `arguments` are passed to maturin.
 pub(crate) fn wheel(python: &Path, arguments: &[&str]) -> Result<PathBuf, Outcome> {
-    wheel_in(&environment(python, PACKAGE)?, arguments)
-}
-
-/// Builds a wheel with the maturin of an environment, and the other programs in it.
-pub(crate) fn wheel_in(python: &Path, arguments: &[&str]) -> Result<PathBuf, Outcome> {
+    let python = &environment(python, PACKAGE)?;
     let wheels = target().join("wheels");
     let _ = fs::remove_dir_all(&wheels);
     let mut build = Command::new(python);
@@ -125,7 +121,7 @@ pub(crate) fn source(python: &Path, requirements: &str) -> Result<PathBuf, Outco
 }
 
 /// Returns the search path with the programs of an environment first.
-fn paths_with(python: &Path) -> Result<OsString, Outcome> {
+pub(crate) fn paths_with(python: &Path) -> Result<OsString, Outcome> {
     let paths = std::env::var_os("PATH").unwrap_or_default();
     let inside = python.parent().map(Path::to_path_buf);
     let paths = std::env::join_paths(inside.into_iter().chain(std::env::split_paths(&paths)));
@@ -172,7 +168,7 @@ pub(crate) fn environment(python: &Path, requirements: &str) -> Result<PathBuf, 
 }
 
 /// Converts a failure of a step that needs the network: the task could not run.
-fn could_not_run(outcome: Outcome) -> Outcome {
+pub(crate) fn could_not_run(outcome: Outcome) -> Outcome {
     match outcome {
         Outcome::Failed(what) | Outcome::CouldNotRun(what) => Outcome::CouldNotRun(what),
     }

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use crate::run::root;
+use crate::run::{locked, root};
 
 /// Subcommands of cargo that resolve dependencies.
 const RESOLVING: [&str; 8] = ["bench", "build", "check", "clippy", "doc", "install", "run", "test"];
@@ -69,4 +69,22 @@ fn texts() -> Vec<PathBuf> {
 
 fn is_source(directory: &Path) -> bool {
     directory.file_name().is_some_and(|name| name != "target" && name != "golden")
+}
+
+/// Two versions of one crate are compiled, checked and updated twice: each has a reason in `deny.toml`.
+#[test]
+fn every_second_version_of_a_crate_that_is_compiled_has_a_reason() {
+    let mut cargo = locked("tree");
+    cargo.args(["--workspace", "--edges", "normal,build", "--duplicates", "--depth", "0"]);
+    let tree = cargo.args(["--prefix", "none"]).current_dir(root()).output().expect("cargo");
+    assert!(tree.status.success(), "{}", String::from_utf8_lossy(&tree.stderr));
+    let tree = String::from_utf8(tree.stdout).expect("UTF-8");
+    let reasons = fs::read_to_string(root().join("deny.toml")).expect("the reasons");
+    let mut names: Vec<&str> = tree.lines().filter_map(|line| line.split(' ').next()).collect();
+    names.retain(|name| !name.is_empty());
+    names.dedup();
+    let without = names.iter().filter(|name| !reasons.contains(&format!("\"{name}@")));
+    let without: Vec<_> = without.collect();
+    assert!(names.len() > 5, "the tree has only {names:?}");
+    assert!(without.is_empty(), "no reason for two versions of {without:?}");
 }

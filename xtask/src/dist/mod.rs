@@ -2,13 +2,20 @@
 //!
 //! | file | contents |
 //! |---|---|
-//! | `lodstone-*.whl` | the Python package with the command, for manylinux and every Python from 3.11 on |
-//! | `lodstone-*-TARGET` | the command, statically linked |
+//! | `lodstone-*.whl` | the Python package with the command, for manylinux and every Python from 3.11 on; each architecture |
+//! | `lodstone-*-TARGET` | the command, statically linked; each architecture |
+//! | `lodstone-*-TARGET.cdx.json` | what is in it, as CycloneDX |
+//! | `lodstone-*.tar.gz` | the source with all dependencies, which builds without a network |
 //! | `man/*.1` | a page of the manual for each subcommand |
 //! | `completions/*` | completions for each shell |
 //! | `SHA256SUMS` | checksums of all of these |
 //!
-//! `--check` builds nothing: it proves that the files there work without a compiler, Rust, or any other package.
+//! Everything is built from the archive of the source, without a network. `--profile release` builds what users compile, in a
+//! third of the time. `--check` builds nothing: it proves that the files there work without a compiler, Rust, or any other
+//! package. Files for another architecture run with the emulator of user programs of QEMU, if it is installed.
+
+mod bill;
+mod source;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -16,13 +23,13 @@ use std::process::Command;
 
 use sha2::{Digest, Sha256};
 
-use crate::python::{environment, pythons, wheel_in};
-use crate::run::{Outcome, cannot, cargo, root, run, target};
+use crate::python::{could_not_run, environment, paths_with, pythons};
+use crate::run::{Outcome, cannot, output, root, run, target};
 
-/// The target whose C library is linked statically. No dependency needs a C compiler; the linker is that of the host.
-const STATIC: &str = "x86_64-unknown-linux-musl";
+/// The architectures: as Rust names them, and the emulator.
+const ARCHITECTURES: [(&str, &str); 2] = [("x86_64", "qemu-x86_64"), ("aarch64", "qemu-aarch64")];
 
-/// The oldest C library that the wheel runs on: glibc 2.17. Zig links against it on any host.
+/// The oldest C library that the wheel runs on: glibc 2.17. Zig compiles and links for it on any host.
 const MANYLINUX: &str = "manylinux2014";
 
 /// The requirements for building the wheel.
@@ -40,15 +47,24 @@ const SHELLS: [(&str, &str); 5] = [
 const CHECKSUMS: &str = "SHA256SUMS";
 
 pub(crate) fn dist(rest: &[String]) -> Result<(), Outcome> {
-    match rest {
-        [] => build()?,
-        [only] if only == "--check" => {}
-        _ => return Err(Outcome::CouldNotRun("usage: cargo xtask dist [--check]".to_owned())),
+    match rest.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
+        [] => build("dist")?,
+        ["--profile", profile] => build(profile)?,
+        ["--check"] => {}
+        _ => {
+            let usage = "usage: cargo xtask dist [--check | --profile PROFILE]";
+            return Err(Outcome::CouldNotRun(usage.to_owned()));
+        }
     }
     check()
 }
 
-fn build() -> Result<(), Outcome> {
+/// Returns the target of a statically linked command.
+fn musl(architecture: &str) -> String {
+    format!("{architecture}-unknown-linux-musl")
+}
+
+fn build(profile: &str) -> Result<(), Outcome> {
     let dist = target().join("dist");
     let _ = fs::remove_dir_all(&dist);
     for directory in ["man", "completions"] {
@@ -58,21 +74,43 @@ fn build() -> Result<(), Outcome> {
         Outcome::CouldNotRun("there is no Python 3.11 or newer with venv".to_owned())
     })?;
     let python = environment(&python, PACKAGING)?;
-    let built = wheel_in(&python, &["--profile", "dist", "--zig", "--compatibility", MANYLINUX])?;
-    fs::copy(&built, dist.join(built.file_name().unwrap_or_default()))
-        .map_err(cannot("copy the wheel"))?;
-    let mut rustup = Command::new("rustup");
-    run(rustup.args(["--quiet", "target", "add", STATIC]))?;
-    cargo("build", &["--target", STATIC, "--profile", "dist", "--package", "lodstone-cli"], &[])?;
-    let binary = target().join(STATIC).join("dist/lodstone");
-    let version = env!("CARGO_PKG_VERSION");
-    let command = dist.join(format!("lodstone-{version}-{STATIC}"));
-    fs::copy(&binary, &command).map_err(cannot("copy the command"))?;
+    let name = format!("lodstone-{}", env!("CARGO_PKG_VERSION"));
+    let archive = dist.join(format!("{name}.tar.gz"));
+    let source = source::source(&target().join("dist-source"), &name, &archive)?;
+    let offline = |program: &mut Command| {
+        // Only what is in the archive.
+        let home = target().join("dist-home");
+        let path = paths_with(&python)?;
+        run(program.env("CARGO_HOME", home).env("CARGO_NET_OFFLINE", "true").env("PATH", path))
+    };
+    for (architecture, _) in ARCHITECTURES {
+        let (musl, gnu) = (musl(architecture), format!("{architecture}-unknown-linux-gnu"));
+        let mut rustup = Command::new("rustup");
+        rustup.args(["--quiet", "target", "add", &musl, &gnu]).current_dir(&source.root);
+        run(&mut rustup).map_err(could_not_run)?;
+        let built = target().join("dist-build");
+        let mut zigbuild = Command::new("cargo-zigbuild");
+        zigbuild.args(["zigbuild", "--quiet", "--locked", "--package", "lodstone-cli"]);
+        zigbuild.args(["--profile", profile, "--target", &musl, "--target-dir"]).arg(&built);
+        offline(zigbuild.current_dir(&source.root))?;
+        let binary = built.join(&musl).join(profile).join("lodstone");
+        let command = dist.join(format!("{name}-{musl}"));
+        fs::copy(&binary, &command).map_err(cannot("copy the command"))?;
+        let bill = bill::bill(&musl, &source.time)?;
+        fs::write(dist.join(format!("{name}-{musl}.cdx.json")), bill)
+            .map_err(cannot("write the bill of materials"))?;
+        let mut maturin = Command::new(&python);
+        maturin.args(["-m", "maturin", "build", "--quiet", "--locked", "--zig", "--compatibility"]);
+        maturin.args([MANYLINUX, "--profile", profile, "--target", &gnu, "--target-dir"]);
+        maturin.arg(&built).arg("--out").arg(&dist);
+        offline(maturin.current_dir(source.root.join("crates/python")))?;
+    }
+    let command = dist.join(format!("{name}-{}", musl(std::env::consts::ARCH)));
     for (shell, name) in SHELLS {
         let script = output(Command::new(&command).args(["completions", shell]))?;
         fs::write(dist.join("completions").join(name), script).map_err(cannot("write a script"))?;
     }
-    run(Command::new(&command).arg("man").arg(dist.join("man")))?;
+    run(Command::new(&command).args(["man", "--quiet"]).arg(dist.join("man")))?;
     let sums = checksums(&dist)?;
     fs::write(dist.join(CHECKSUMS), sums).map_err(cannot("write the checksums"))
 }
@@ -88,19 +126,37 @@ fn check() -> Result<(), Outcome> {
         let missing = || Outcome::Failed(format!("there is no {what} in {}", dist.display()));
         files.iter().find(|path| is(&name(path))).ok_or_else(missing)
     };
-    let wheel = find("manylinux wheel", &|name| {
-        name.ends_with(".whl") && name.contains("-abi3-") && name.contains(MANYLINUX)
-    })?;
-    check_wheel(wheel)?;
-    let command = find("static command", &|name| name.ends_with(STATIC))?;
-    let bytes = fs::read(command).map_err(cannot("read the command"))?;
-    expect(is_static(&bytes), "the command is statically linked")?;
-    let alone = || {
-        let mut command = Command::new(command);
-        command.env_clear();
-        command
-    };
-    check_command(&mut alone(), &mut alone())?;
+    let bytes = |path: &Path| fs::read(path).map_err(cannot("read a file of the release"));
+    for (architecture, emulator) in ARCHITECTURES {
+        let is_own = architecture == std::env::consts::ARCH;
+        let wheel = find("manylinux wheel", &|name| {
+            let is_for = |what: &str| name.contains(what);
+            name.ends_with(".whl") && is_for("-abi3-") && is_for(MANYLINUX) && is_for(architecture)
+        })?;
+        let command = find("static command", &|name| name.ends_with(&musl(architecture)))?;
+        find("bill of materials", &|name| name.ends_with(&(musl(architecture) + ".cdx.json")))?;
+        expect(is_static(&bytes(command)?), "the command is statically linked")?;
+        if is_own {
+            check_wheel(wheel)?;
+            let alone = || clean(Command::new(command));
+            check_command(&mut alone(), &mut alone())?;
+        } else if Command::new(emulator).arg("--version").output().is_ok() {
+            let emulated = || {
+                let mut emulator = Command::new(emulator);
+                emulator.arg(command);
+                emulator
+            };
+            check_command(&mut emulated(), &mut emulated())?;
+        } else {
+            eprintln!(
+                "not run: the command for {architecture}, since `{emulator}` is not installed"
+            );
+        }
+    }
+    let own = musl(std::env::consts::ARCH);
+    let command = find("static command", &|name| name.ends_with(&own))?;
+    find("archive of the source", &|name| name.ends_with(".tar.gz"))?;
+    let alone = || clean(Command::new(command));
     let help = output(alone().arg("--help"))?;
     let help = String::from_utf8_lossy(&help);
     let commands = help.lines().skip_while(|line| *line != "Commands:").skip(1);
@@ -117,6 +173,12 @@ fn check() -> Result<(), Outcome> {
         find(script, &|name| name == script)?;
     }
     Ok(())
+}
+
+/// Returns a command that finds no other programs.
+fn clean(mut command: Command) -> Command {
+    command.env_clear();
+    command
 }
 
 /// Installs the wheel into an empty environment, and runs the command and the package with no other program in reach.
@@ -201,16 +263,6 @@ fn files(directory: &Path) -> Result<Vec<PathBuf>, Outcome> {
     }
     found.sort();
     Ok(found)
-}
-
-/// Runs a command, which must succeed, and returns its stdout.
-fn output(command: &mut Command) -> Result<Vec<u8>, Outcome> {
-    let name = command.get_program().to_string_lossy().into_owned();
-    let output = command.output().map_err(cannot("run a program"))?;
-    match output.status.success() {
-        true => Ok(output.stdout),
-        false => Err(Outcome::Failed(format!("{name}: {}", output.status))),
-    }
 }
 
 fn expect(is_so: bool, what: &str) -> Result<(), Outcome> {
