@@ -12,11 +12,13 @@ fn main() {
     if env::var("PROFILE").as_deref() != Ok("release") {
         return;
     }
-    let directory = env::var("CARGO_MANIFEST_DIR").unwrap_or_default();
-    if let Some(commit) = exported(Path::new(&directory)).or_else(|| checked_out(&directory)) {
+    let directory = env!("CARGO_MANIFEST_DIR");
+    if let Some(commit) = exported(Path::new(directory)).or_else(|| checked_out(directory)) {
         println!("cargo:rustc-env=LODSTONE_COMMIT={commit}");
     }
-    println!("cargo:rustc-env=LODSTONE_TARGET={}", env::var("TARGET").unwrap_or_default());
+    if let Ok(target) = env::var("TARGET") {
+        println!("cargo:rustc-env=LODSTONE_TARGET={target}");
+    }
 }
 
 /// Returns the commit and its date from a file that `git archive` fills in.
@@ -25,6 +27,7 @@ fn exported(directory: &Path) -> Option<String> {
     println!("cargo:rerun-if-changed={}", path.display());
     let text = fs::read_to_string(path).ok()?;
     let text = text.trim();
+    // In a checkout, the file has the pattern.
     (!text.is_empty() && !text.contains('$')).then(|| text.to_owned())
 }
 

@@ -18,26 +18,33 @@ pub(crate) fn deny() -> Result<(), Outcome> {
         install.args(["--quiet", "--version", VERSION, "cargo-deny", "--root"]).arg(&tools);
         run(install.current_dir(root()))?;
     }
-    let check = |offline: bool, what: &[&str]| {
+    let check = |options: &[&str], what: &[&str]| {
         let mut command = Command::new(&program);
-        command.args(["--locked", "--all-features"]).args(offline.then_some("--offline"));
-        command.args(["check", "-D", "unmatched-skip", "-D", "license-not-encountered"]);
-        command.args(what).current_dir(root());
+        command.args(["--locked", "--all-features"]).args(options).arg("check");
+        command.args(["-D", "unmatched-skip"]).args(what).current_dir(root());
         command
     };
-    run(&mut check(false, &["bans", "licenses", "sources"]))?;
-    let output = check(false, &["advisories"]).output().map_err(cannot("run cargo-deny"))?;
-    if output.status.success() {
-        return Ok(());
+    run(&mut check(&[], &["bans", "licenses", "sources"]))?;
+    let advisories = |options: &[&str]| {
+        let output = check(options, &["advisories"]).output().map_err(cannot("run cargo-deny"))?;
+        match output.status.success() {
+            true => Ok(None),
+            false => Ok(Some(String::from_utf8_lossy(&output.stderr).into_owned())),
+        }
+    };
+    // Its own failure, not a finding.
+    let is_missing = |text: &str| text.contains("[ERROR] failed to ");
+    let why = "the database of advisories cannot be fetched, and";
+    match advisories(&[])? {
+        None => return Ok(()),
+        Some(text) if !is_missing(&text) => return Err(Outcome::Failed(text)),
+        Some(_) => {}
     }
-    let text = String::from_utf8_lossy(&output.stderr);
-    if !text.contains("failed to fetch advisory database") {
-        return Err(Outcome::Failed(format!("advisories: {text}")));
-    }
-    run(&mut check(true, &["advisories"])).map_err(|_| {
-        let why = "the database of advisories cannot be fetched, and there is no earlier one";
-        Outcome::CouldNotRun(format!("advisories: {why}"))
-    })?;
-    let why = "the database of advisories cannot be fetched; there is nothing in the earlier one";
-    Err(Outcome::CouldNotRun(format!("advisories: {why}")))
+    Err(match advisories(&["--offline"])? {
+        None => Outcome::CouldNotRun(format!("{why} an earlier one has none")),
+        Some(text) if is_missing(&text) => {
+            Outcome::CouldNotRun(format!("{why} there is no earlier one"))
+        }
+        Some(text) => Outcome::Failed(text),
+    })
 }

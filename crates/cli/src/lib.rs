@@ -80,14 +80,7 @@ pub fn command() -> clap::Command {
 /// requests for help exit the process.
 pub fn run(arguments: Vec<OsString>) -> u8 {
     if version::is_asked(&arguments) {
-        return match console::out(version::details().as_bytes()) {
-            Ok(()) => 0,
-            Err(failure) if console::is_broken_pipe(failure.as_ref()) => 0,
-            Err(failure) => {
-                console::error(failure.as_ref());
-                2
-            }
-        };
+        return status(console::out(version::details().as_bytes()).map(yes));
     }
     let given = std::iter::once("lodstone".into()).chain(arguments).collect::<Vec<OsString>>();
     let arguments =
@@ -123,6 +116,11 @@ pub fn run(arguments: Vec<OsString>) -> u8 {
     #[cfg(feature = "remote")]
     remote::report();
     console::detail(&format!("took {:.3} s", started.elapsed().as_secs_f64()));
+    status(result)
+}
+
+/// Reports a failure, and returns the exit status.
+fn status(result: Result<Answer, Failure>) -> u8 {
     match result {
         Ok(Answer::Yes) => 0,
         Ok(Answer::No) => 1,

@@ -21,7 +21,7 @@ use crate::context::Context;
 use crate::control::Routine;
 use crate::error::{Error, Result};
 use crate::evaluate::Planning;
-use crate::kernels::{is_computed, left_out};
+use crate::kernels::{is_computed, unsupported};
 use crate::plan::Mode;
 use crate::quantized;
 use crate::value::Value;
@@ -317,11 +317,8 @@ fn check_computed(program: &Topology) -> Result<()> {
         for (at, op) in block.ops.iter().enumerate() {
             if !is_computed(&op.domain, &op.kind) {
                 let domain = lodstone_schema::onnx::domain_name(&op.domain);
-                let mut wrong =
-                    format!("operator {} of {domain} is not supported", quoted(&op.kind));
-                if let Some(feature) = left_out(&op.domain, &op.kind) {
-                    wrong += &format!(": this build is without the feature `{feature}`");
-                }
+                let why = unsupported(&op.domain, &op.kind);
+                let wrong = format!("operator {} of {domain} {why}", quoted(&op.kind));
                 findings.add(place_of(&place, at, op), wrong);
             }
         }

@@ -44,7 +44,7 @@ pub use dense::Dense;
 pub use error::{Error, OpError, Result};
 pub use evaluate::{Folding, evaluate};
 pub use executable::{Executable, ExecutableOptions, Session, State, upgraded};
-pub use kernels::{is_computed, left_out};
+pub use kernels::{is_computed, unsupported};
 pub use numerics::{NUMERICS, cpu_level};
 pub use plan::{Mode, Plan};
 pub use profile::{OperatorTime, Profile};

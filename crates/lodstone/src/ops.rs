@@ -185,11 +185,8 @@ fn in_engine(model: &Model, program: &Program, kinds: &mut Kinds) -> Result<()> 
         }
         Unsupported::Kinds(without) => {
             for (domain, kind) in without {
-                let mut reason =
-                    format!("the operator of {} is not supported", domain_name(&domain));
-                if let Some(feature) = lodstone_engine::left_out(&domain, &kind) {
-                    reason += &format!(": this build is without the feature `{feature}`");
-                }
+                let why = lodstone_engine::unsupported(&domain, &kind);
+                let reason = format!("the operator of {} {why}", domain_name(&domain));
                 // A lowering keeps operators without an equivalent, in a domain of their own.
                 let is_given = give(&reason, &|_, op| op.kind == kind && op.domain == domain)
                     || give(&reason, &|_, op| op.kind == kind);

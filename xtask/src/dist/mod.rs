@@ -24,7 +24,7 @@ use std::process::Command;
 use sha2::{Digest, Sha256};
 
 use crate::python::{could_not_run, environment, paths_with, pythons};
-use crate::run::{Outcome, cannot, output, root, run, target};
+use crate::run::{Outcome, cannot, root, run, target};
 
 /// The architectures: as Rust names them, and the emulator.
 const ARCHITECTURES: [(&str, &str); 2] = [("x86_64", "qemu-x86_64"), ("aarch64", "qemu-aarch64")];
@@ -263,6 +263,12 @@ fn files(directory: &Path) -> Result<Vec<PathBuf>, Outcome> {
     }
     found.sort();
     Ok(found)
+}
+
+/// Returns the standard output of a file of the release, which must work.
+fn output(command: &mut Command) -> Result<Vec<u8>, Outcome> {
+    let failed = |(Outcome::Failed(why) | Outcome::CouldNotRun(why))| Outcome::Failed(why);
+    crate::run::output(command).map_err(failed)
 }
 
 fn expect(is_so: bool, what: &str) -> Result<(), Outcome> {

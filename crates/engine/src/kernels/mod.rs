@@ -255,14 +255,19 @@ fn optional(kind: &str) -> Option<Run> {
     kernels.iter().find_map(|kernel| kernel(kind))
 }
 
-/// Returns the feature that an ONNX operator needs, if this build is without it.
-pub fn left_out(domain: &str, kind: &str) -> Option<&'static str> {
-    let feature = match kind {
-        "DFT" | "STFT" => "fourier",
-        "ImageDecoder" => "images",
-        _ => return None,
+/// Returns what to say of an ONNX operator without a kernel.
+pub fn unsupported(domain: &str, kind: &str) -> String {
+    let feature = match (domain, kind) {
+        ("", "DFT" | "STFT") => Some("fourier"),
+        ("", "ImageDecoder") => Some("images"),
+        _ => None,
     };
-    (domain.is_empty() && !is_computed(domain, kind)).then_some(feature)
+    match feature {
+        Some(feature) => {
+            format!("is not supported: this build is without the feature `{feature}`")
+        }
+        None => "is not supported".to_owned(),
+    }
 }
 
 /// Returns whether an ONNX operator has a kernel.

@@ -182,8 +182,10 @@ impl Look<'_> {
             Kind::Other if is_joblib.is_some() => is_joblib == Some(true),
             Kind::Other if loads.complete && is_whole => {
                 // A short text can be such a pickle by chance: `]Q.`.
-                let is_text = !has_pickle_ending(place.name) && text::is_text(place.blob)?;
-                if loads.needs_loader && loads.findings.is_empty() && !is_text {
+                if loads.needs_loader
+                    && loads.findings.is_empty()
+                    && (has_pickle_ending(place.name) || !text::is_text(place.blob)?)
+                {
                     let why = "its pickle refers to unknown objects of the loader";
                     self.unread(place, why.to_owned());
                 }
@@ -384,7 +386,9 @@ impl Look<'_> {
         }
         // Random bytes that happen to be a pickle have no plausible names.
         let is_meant = is_protocol || (is_named && text::is_text(place.blob)?);
-        findings.retain(|finding| is_meant || is_likely(finding));
+        if !is_meant {
+            findings.retain(is_likely);
+        }
         findings.sort_by(|a, b| (a.offset, a.how, &a.name).cmp(&(b.offset, b.how, &b.name)));
         findings.dedup();
         self.add(place, findings);

@@ -226,6 +226,7 @@ fn expand_indices(stored: &[u8], bits: usize, palette: &Palette, row: &mut [[u8;
 }
 
 fn colour(palette: &Palette, index: u8) -> [u8; 3] {
+    // Every byte is the index of one of the 256.
     palette.get(usize::from(index)).copied().unwrap_or_default()
 }
 

@@ -11,7 +11,7 @@
 //! documentation. Comments are allowed in headers, not among the samples.
 
 use super::picture::{Failure, Picture, count, rgb_len};
-use super::samples::narrow;
+use super::samples::{from_bits, narrow};
 
 struct Header {
     width: u32,
@@ -124,6 +124,7 @@ fn read_lines(rest: &[u8]) -> Result<(Header, &[u8]), Failure> {
     loop {
         let mut parts = rest.splitn(2, |byte| *byte == b'\n');
         let line = parts.next().filter(|line| !line.is_empty()).ok_or_else(Failure::end)?;
+        // Nothing follows the last line of a file that ends without a line feed.
         rest = parts.next().unwrap_or_default();
         let line = str::from_utf8(line).map_err(Failure::wrong)?;
         if line.starts_with('#') {
@@ -194,11 +195,7 @@ fn decode(mut raster: &[u8], header: &Header) -> Result<Vec<u8>, Failure> {
                 let (bits, rest) =
                     raster.split_at_checked(width.div_ceil(8)).ok_or_else(Failure::end)?;
                 raster = rest;
-                for (pixels, byte) in row.as_chunks_mut::<3>().0.chunks_mut(8).zip(bits) {
-                    for (bit, pixel) in pixels.iter_mut().enumerate() {
-                        *pixel = [if byte << bit & 0x80 == 0 { 255 } else { 0 }; 3];
-                    }
-                }
+                from_bits(bits, [255, 0], row);
             }
         }
         Samples::Digits => {

@@ -30,6 +30,16 @@ pub(super) fn to_rgb<T: Copy>(
     }
 }
 
+/// Converts a row of bits to the colours of 0 and of 1.
+pub(super) fn from_bits(bits: &[u8], colours: [u8; 2], row: &mut [u8]) {
+    let [zero, one] = colours;
+    for (pixels, byte) in row.as_chunks_mut::<3>().0.chunks_mut(8).zip(bits) {
+        for (bit, pixel) in pixels.iter_mut().enumerate() {
+            *pixel = [if byte << bit & 0x80 == 0 { zero } else { one }; 3];
+        }
+    }
+}
+
 /// Repeats each sample of the first third of a list three times, in place.
 pub(super) fn spread_grey(bytes: &mut [u8]) {
     for pixel in (0..bytes.len() / 3).rev() {

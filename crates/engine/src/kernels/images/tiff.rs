@@ -7,7 +7,7 @@ use tiff::tags::{SampleFormat, Tag};
 use tiff::{ColorType, TiffError};
 
 use super::picture::{Failure, Picture, count, rgb_len};
-use super::samples::{narrow, narrow_float, to_rgb};
+use super::samples::{from_bits, narrow, narrow_float, to_rgb};
 
 /// The compression of parts that are JPEG files.
 const JPEG: u16 = 7;
@@ -217,13 +217,7 @@ fn fill<T: Copy>(
 fn fill_bits(rgb: &mut [u8], bits: &[u8], width: u32) -> Result<(), Failure> {
     let width = usize::try_from(width).map_err(Failure::wrong)?.max(1);
     let rows = rgb.chunks_exact_mut(3 * width).zip(bits.chunks_exact(width.div_ceil(8)));
-    for (row, bits) in rows {
-        for (pixels, byte) in row.as_chunks_mut::<3>().0.chunks_mut(8).zip(bits) {
-            for (bit, pixel) in pixels.iter_mut().enumerate() {
-                *pixel = [if byte << bit & 0x80 == 0 { 0 } else { 255 }; 3];
-            }
-        }
-    }
+    rows.for_each(|(row, bits)| from_bits(bits, [0, 255], row));
     Ok(())
 }
 
