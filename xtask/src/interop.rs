@@ -29,7 +29,7 @@ use serde_json::{Value, json};
 
 use self::results::{Results, revision};
 use self::suite::{Entry, Ran, Shared, Suite};
-use crate::python::python_3_11;
+use crate::python::{environment, python_3_11};
 use crate::run::{Outcome, build, cannot, root, run, target};
 
 /// The extent of long suites.
@@ -42,13 +42,18 @@ pub(crate) struct Extent {
 }
 
 impl Extent {
-    /// Returns whether a framework is installed: PyTorch takes 5 GB, and only a complete run installs it.
+    /// Returns whether a framework is installed: PyTorch takes 5 GB, and only a complete run installs it, and Ray.
     fn installs(self, framework: &str) -> bool {
-        let installs = self.all || framework != "torch";
-        if !installs {
-            eprintln!("PyTorch is left out, which --all installs");
+        self.all || !["ray", "torch"].contains(&framework)
+    }
+
+    /// Returns whether a framework is not installed, and says so.
+    fn leaves_out(self, framework: &str) -> bool {
+        let leaves_out = !self.installs(framework);
+        if leaves_out {
+            eprintln!("{framework} is left out, which --all installs");
         }
-        installs
+        leaves_out
     }
 }
 
@@ -75,15 +80,17 @@ const SUITES: [&[Entry]; 2] = [
 ];
 
 /// Runs the named suites, or all, even if some fail. Long suites run a sample with the same seed each time, unless
-/// `--all` or `--seed` is passed. `--resume` skips what has passed at this revision with this extent.
+/// `--all` or `--seed` is passed. `--resume` skips what has passed at this revision with this extent. `--install` runs nothing,
+/// and creates the environments: that needs the network more than a processor, so that compilers can run beside it.
 pub(crate) fn interop(arguments: &[String]) -> Result<(), Outcome> {
     let (mut names, mut extent) = (Vec::new(), Extent { all: false, seed: 0 });
-    let mut resumes = false;
+    let (mut resumes, mut only_installs) = (false, false);
     let mut arguments = arguments.iter();
     while let Some(argument) = arguments.next() {
         match argument.as_str() {
             "--all" => extent.all = true,
             "--resume" => resumes = true,
+            "--install" => only_installs = true,
             "--seed" => {
                 let seed = arguments.next().and_then(|seed| seed.parse().ok());
                 extent.seed = seed.ok_or_else(|| usage("--seed"))?;
@@ -91,6 +98,9 @@ pub(crate) fn interop(arguments: &[String]) -> Result<(), Outcome> {
             name if suites().any(|suite| suite.name == name) => names.push(name),
             other => return Err(usage(other)),
         }
+    }
+    if only_installs {
+        return install(extent);
     }
     let directory = target().join("interop");
     fs::create_dir_all(&directory).map_err(cannot("create the directory"))?;
@@ -124,6 +134,28 @@ pub(crate) fn interop(arguments: &[String]) -> Result<(), Outcome> {
     first_failure(ran.into_iter().map(|(_, ran)| ran.outcome()).collect())
 }
 
+/// Creates the environments of all suites.
+fn install(extent: Extent) -> Result<(), Outcome> {
+    let python = python_3_11()?;
+    let mut names = Vec::new();
+    for entry in fs::read_dir(root().join("interop")).map_err(cannot("list the suites"))? {
+        let entry = entry.map_err(cannot("list the suites"))?;
+        names.extend(entry.file_name().into_string());
+    }
+    names.sort();
+    for name in names {
+        let pinned = name.strip_prefix("requirements-").and_then(|name| name.split_once('-'));
+        // Sources are downloaded, not installed.
+        match pinned {
+            Some((framework, version)) if version != "source.txt" && extent.installs(framework) => {
+                environment(&python, &format!("interop/{name}"))?;
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
 /// Returns the row of a suite in the table at the end.
 fn row(name: &str, ran: &Ran) -> String {
     format!("{name:12}{}", ran.describe())
@@ -135,7 +167,7 @@ fn suites() -> impl Iterator<Item = &'static Entry> {
 
 fn usage(found: &str) -> Outcome {
     let names: Vec<_> = suites().map(|suite| format!("[{}]", suite.name)).collect();
-    let usage = format!("interop [--all] [--seed NUMBER] [--resume] {}", names.join(" "));
+    let usage = format!("interop [--install] [--all] [--seed NUMBER] [--resume] {}", names.join(" "));
     Outcome::CouldNotRun(format!("unknown argument `{found}`; usage: {usage}"))
 }
 

@@ -139,14 +139,15 @@ pub(crate) fn environment(python: &Path, requirements: &str) -> Result<PathBuf, 
         None => target().join("interop"),
     };
     fs::create_dir_all(&environments).map_err(cannot("create the directory of environments"))?;
-    // Two suites, or two checkouts, may need the same one.
-    let lock = File::create(environments.join("environments.lock"));
-    let lock = lock.map_err(cannot("lock the environments"))?;
-    lock.lock().map_err(cannot("lock the environments"))?;
     let requirements = root().join(requirements);
     let name = requirements.file_stem().and_then(|name| name.to_str()).unwrap_or_default();
     let python_name = python.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-    let directory = environments.join(format!("venv-{name}-{python_name}"));
+    let name = format!("venv-{name}-{python_name}");
+    let directory = environments.join(&name);
+    // Two suites, or two checkouts, may need the same one.
+    let lock = File::create(environments.join(format!("{name}.lock")));
+    let lock = lock.map_err(cannot("lock the environment"))?;
+    lock.lock().map_err(cannot("lock the environment"))?;
     let (inside, installed) = (directory.join("bin/python"), directory.join("installed.txt"));
     let wanted = fs::read(&requirements).map_err(cannot("read the requirements"))?;
     if fs::read(&installed).is_ok_and(|installed| installed == wanted) {

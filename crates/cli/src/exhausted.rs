@@ -49,26 +49,26 @@ unsafe impl GlobalAlloc for Noted {
 /// Lets an abort after a failed allocation end the process with an error.
 #[cfg(unix)]
 pub(crate) fn end_with_an_error() {
-    let handler = ended as extern "C" fn(libc::c_int) as libc::sighandler_t;
+    let handler = ended as extern "C" fn(nix::libc::c_int) as nix::libc::sighandler_t;
     // SAFETY: the handler calls only functions that are safe in signal handlers.
     #[expect(unsafe_code, reason = "there is no safe wrapper")]
     unsafe {
-        libc::signal(libc::SIGABRT, handler)
+        nix::libc::signal(nix::libc::SIGABRT, handler)
     };
 }
 
 #[cfg(unix)]
-extern "C" fn ended(signal: libc::c_int) {
+extern "C" fn ended(signal: nix::libc::c_int) {
     const MESSAGE: &[u8] = b"error: the memory that the system or its limits allow is exhausted\n";
     // SAFETY: both calls are safe in signal handlers, and the message lives for ever.
     #[expect(unsafe_code, reason = "calls of the system")]
     unsafe {
         if FAILED.load(Ordering::Relaxed) {
-            libc::write(libc::STDERR_FILENO, MESSAGE.as_ptr().cast(), MESSAGE.len());
-            libc::_exit(2);
+            nix::libc::write(nix::libc::STDERR_FILENO, MESSAGE.as_ptr().cast(), MESSAGE.len());
+            nix::libc::_exit(2);
         }
-        libc::signal(signal, libc::SIG_DFL);
-        libc::raise(signal);
+        nix::libc::signal(signal, nix::libc::SIG_DFL);
+        nix::libc::raise(signal);
     }
 }
 

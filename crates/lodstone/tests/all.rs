@@ -8,7 +8,7 @@ mod mxnet_runs;
 #[expect(dead_code, reason = "the tests of PaddlePaddle use more of it")]
 #[expect(clippy::disallowed_methods, reason = "reads golden files directly")]
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "recorded numbers fit")]
-#[path = "../../paddle/tests/paddle_operators/recorded.rs"]
+#[path = "../../paddle/tests/operators/recorded.rs"]
 mod paddle_recorded;
 mod recorded;
 mod torch_runs;

@@ -197,7 +197,7 @@ fn kernels_compute(suite: &Suite<'_>, python: &Path) -> Result<(), Outcome> {
     run(Command::new(python).arg("-B").arg(script).arg(&directory))?;
     let mut tests = locked("test");
     // The whole workspace, with the features that are already built.
-    tests.args(["--quiet", "--workspace", "--test", "nodes", "all_node_tests"]);
+    tests.args(["--quiet", "--workspace", "--test", "all", "all_node_tests"]);
     run(tests.env("LODSTONE_ONNX_NODE_TESTS", &directory).current_dir(root()))
 }
 

@@ -14,8 +14,8 @@ use lodstone_paddle::program::{
     LoadOptions, Network, Placement, Variable, for_test, inference, saved_records, stale_saves,
 };
 
-use crate::common::entries;
-use crate::training::{Data, digits, forward, started, state};
+use super::common::entries;
+use super::training::{Data, digits, forward, started, state};
 
 /// Runs a training program for a number of steps.
 fn train(main: &Program, scope: &mut Scope, data: &mut Data, steps: u64, dir: &Path) {

@@ -10,8 +10,8 @@ use lodstone_paddle::program::{Form, Operator, save_program};
 use lodstone_store::{Progress, checksum};
 use serde_json::{Value, json};
 
-use crate::common::manager;
-use crate::training::Training;
+use super::common::manager;
+use super::training::Training;
 
 /// Writes a manifest with a correct checksum of its own.
 fn write(path: &Path, manifest: &Value) {

@@ -8,9 +8,9 @@ use lodstone_checkpoint::{Serial, latest, serials};
 use lodstone_paddle::checkpoint::verify;
 use lodstone_store::Progress;
 
-use crate::common::manager;
-use crate::common::saver::{BEGUN, SAVED, Saver, command, kills, print_line, random, task};
-use crate::training::Training;
+use super::common::manager;
+use super::common::saver::{BEGUN, SAVED, Saver, command, kills, print_line, random, task};
+use super::training::Training;
 
 /// The number of steps between two saves, and of all steps.
 pub(crate) const EVERY: u64 = 4;
@@ -46,7 +46,7 @@ fn train(dir: &Path) {
 
 /// Returns the command of a training run in a directory.
 fn saver(dir: &Path) -> Command {
-    command("killed::the_saver", "train", 0, dir)
+    command("checkpoints::killed::the_saver", "train", 0, dir)
 }
 
 #[test]

@@ -6,8 +6,8 @@ use lodstone_model::Dim;
 use lodstone_paddle::checkpoint::{Contents, Error, RestoreOptions, restore, restore_for};
 use lodstone_paddle::executor::Scope;
 
-use crate::common::{CONTAINERS, manager, of};
-use crate::training::{Training, digits, forward, started, state};
+use super::common::{CONTAINERS, manager, of};
+use super::training::{Training, digits, forward, started, state};
 
 #[test]
 fn all_mismatches_are_reported_at_once() {

@@ -8,8 +8,8 @@ use lodstone_paddle::checkpoint::{get_checkpoint_loader, numerics, restore, veri
 use lodstone_paddle::executor::{Dirs, Executor, RANDOM_STATE, Scope};
 use lodstone_store::{Progress, StepKind};
 
-use crate::common::{CONTAINERS, assert_same, entries, manager, of, plain_tensors};
-use crate::training::{Data, Training, state};
+use super::common::{CONTAINERS, assert_same, entries, manager, of, plain_tensors};
+use super::training::{Data, Training, state};
 
 #[test]
 fn a_resumed_run_equals_an_uninterrupted_one() {

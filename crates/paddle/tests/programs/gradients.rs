@@ -5,7 +5,7 @@ use lodstone_paddle::executor::{Dirs, Executor, Scope};
 use lodstone_paddle::program::layers::{self, Fc};
 use lodstone_paddle::program::{Network, Result, Variable};
 
-use crate::{singles, values};
+use super::{singles, values};
 
 /// The step of the finite difference of a parameter.
 const STEP: f32 = 1e-2;

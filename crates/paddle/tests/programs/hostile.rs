@@ -14,7 +14,7 @@ use lodstone_paddle::program::{
 };
 use lodstone_schema::finding::Code;
 
-use crate::{digits, longs, singles, started};
+use super::{digits, longs, singles, started};
 
 fn int(name: &str, value: i32) -> Attribute {
     Attribute { name: name.to_owned(), value: AttributeValue::Int(value) }
@@ -92,7 +92,7 @@ fn refused(program: &Program, dir: &Path) -> String {
     let error = result.expect_err("the program is hostile");
     assert!(error.finding().is_none_or(|finding| finding.code != Code::Internal), "{error}");
     assert_eq!(scope.names().collect::<Vec<_>>(), ["kept"], "{error}");
-    assert!(crate::values(scope.tensor("kept").unwrap()).iter().all(|value| *value == 7.0));
+    assert!(super::values(scope.tensor("kept").unwrap()).iter().all(|value| *value == 7.0));
     assert_eq!(files(), before, "{error}");
     error.to_string()
 }
@@ -293,5 +293,5 @@ fn a_variable_may_be_reshaped_any_number_of_times() {
     for _ in 0..50_000 {
         prepared.run(&mut scope, &[], &Dirs::default()).unwrap();
     }
-    assert_eq!(crate::values(scope.tensor("kept").unwrap()), [7.0; 6]);
+    assert_eq!(super::values(scope.tensor("kept").unwrap()), [7.0; 6]);
 }

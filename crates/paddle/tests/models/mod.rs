@@ -3,8 +3,6 @@
 
 #![expect(clippy::unwrap_used, reason = "a test")]
 
-#[path = "../bits/mod.rs"]
-mod bits;
 mod training;
 
 use std::path::Path;

@@ -12,8 +12,6 @@
     reason = "recorded numbers fit"
 )]
 
-#[path = "../bits/mod.rs"]
-mod bits;
 mod differences;
 mod hostile;
 mod hostile_exports;

@@ -8,8 +8,8 @@ use lodstone_model::{Dialect, Dim, Model, Parameter, Report, TensorType};
 use lodstone_schema::finding::Code;
 use lodstone_schema::onnx::check;
 
-use crate::hostile::{CASES, Subject, variants};
-use crate::recorded::{LODS, OPERATORS, SEQUENCES, program, recorded};
+use super::hostile::{CASES, Subject, variants};
+use super::recorded::{LODS, OPERATORS, SEQUENCES, program, recorded};
 
 /// What is known about the inputs when a program is exported.
 #[derive(Clone, Copy, Debug)]

@@ -7,8 +7,9 @@ use lodstone_schema::paddle::updated_slot;
 use lodstone_store::Blob;
 use serde_json::Value as Json;
 
-use crate::recorded::{attribute, double, program};
-use crate::{bits, difference};
+use super::difference;
+use super::recorded::{attribute, double, program};
+use crate::bits;
 
 /// Releases, and their numbers of cases.
 const RECORDED: &[(&str, i64, &str, usize)] = &[

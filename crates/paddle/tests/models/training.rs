@@ -13,7 +13,8 @@ use lodstone_schema::paddle::set_forward_block;
 use lodstone_store::Progress;
 use serde_json::Value;
 
-use crate::{bits, feed, open};
+use super::{feed, open};
+use crate::bits;
 
 /// The recordings of each release, and their number of networks.
 const RECORDED: &[(&str, &str, usize)] = &[

@@ -17,8 +17,8 @@ use lodstone_schema::paddle::{Release, loss};
 use lodstone_store::Blob;
 use serde_json::Value as Json;
 
-use crate::difference;
-use crate::recorded::{self, GRADIENTS, OPERATORS, Recorded, recorded};
+use super::difference;
+use super::recorded::{self, GRADIENTS, OPERATORS, Recorded, recorded};
 
 /// Cases that PaddlePaddle's translator changes, with the reason.
 const CHANGED: &[(&str, &[&str], &str)] = &[

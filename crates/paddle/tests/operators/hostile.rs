@@ -8,7 +8,7 @@ use lodstone_schema::finding::Code;
 use lodstone_schema::paddle::{attribute, attributes, closed_sets};
 use lodstone_store::Blob;
 
-use crate::recorded::{GRADIENTS, OPERATORS, SEQUENCES, Tensors, program, recorded};
+use super::recorded::{GRADIENTS, OPERATORS, SEQUENCES, Tensors, program, recorded};
 
 /// The memory limit of a run.
 const MEMORY: u64 = 16 << 20;

@@ -12,7 +12,7 @@ use lodstone_paddle::executor::{Dirs, Prepared, Scope};
 use lodstone_schema::paddle::{Computation, GRAD, gradient_ops, operator};
 use lodstone_store::Blob;
 
-use crate::recorded::{OPERATORS, elements, program, recorded};
+use super::recorded::{OPERATORS, elements, program, recorded};
 
 /// The length of a step along a direction, relative to the point.
 const STEP: f64 = 1e-5;

@@ -1,0 +1,6 @@
+//! Tests of the engine, in one binary. `memory` has its own allocator, `threads` examines its whole process.
+
+mod fast;
+mod hostile;
+mod models;
+mod nodes;
