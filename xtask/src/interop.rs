@@ -167,7 +167,8 @@ fn suites() -> impl Iterator<Item = &'static Entry> {
 
 fn usage(found: &str) -> Outcome {
     let names: Vec<_> = suites().map(|suite| format!("[{}]", suite.name)).collect();
-    let usage = format!("interop [--install] [--all] [--seed NUMBER] [--resume] {}", names.join(" "));
+    let usage =
+        format!("interop [--install] [--all] [--seed NUMBER] [--resume] {}", names.join(" "));
     Outcome::CouldNotRun(format!("unknown argument `{found}`; usage: {usage}"))
 }
 

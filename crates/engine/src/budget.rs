@@ -15,8 +15,8 @@ use lodstone_model::Tensor;
 use lodstone_schema::{Code, Finding};
 use lodstone_store::Blob;
 
-use crate::item::Outcome;
 use crate::memory;
+use crate::tensor::Outcome;
 
 /// Allocations of at least this many bytes are probed before an operator starts. If memory runs out inside an operator,
 /// the process aborts.

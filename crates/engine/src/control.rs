@@ -16,12 +16,11 @@ use lodstone_schema::{Code, Finding};
 
 use crate::budget::Charge;
 use crate::context::Context;
-use crate::dense::Dense;
 use crate::error::Result;
 use crate::fast::Prepared;
-use crate::item::{Item, Outcome};
 use crate::kernels::{axis, flexible};
 use crate::plan::{Mode, Plan, Registers};
+use crate::tensor::{Dense, Outcome};
 use crate::value::{STRING, Strings, VALUE, Value};
 
 /// The maximum number of plans that a program keeps, one for each combination of input types.
@@ -642,14 +641,14 @@ fn bytes_of(number: i64) -> Bytes {
 }
 
 fn truth(value: &Value) -> Outcome<bool> {
-    match Item::of(value.dense()?)?.to_truths()?.as_slice() {
+    match value.dense()?.to_truths()?.as_slice() {
         [one] => Ok(*one),
         other => Err(format!("expected one boolean, found {} values", other.len()).into()),
     }
 }
 
 fn integer(value: &Value) -> Outcome<i64> {
-    match Item::of(value.dense()?)?.to_longs()?.as_slice() {
+    match value.dense()?.to_longs()?.as_slice() {
         [one] => Ok(*one),
         other => Err(format!("expected one integer, found {} values", other.len()).into()),
     }

@@ -21,13 +21,13 @@
 mod budget;
 mod context;
 mod control;
-mod dense;
+mod curves;
 mod error;
 mod evaluate;
 mod executable;
 mod fast;
 mod fused;
-mod item;
+
 mod kernels;
 mod memory;
 mod narrow;
@@ -35,12 +35,12 @@ mod numerics;
 mod plan;
 mod profile;
 mod quantized;
+mod tensor;
 mod threads;
 mod value;
 
 pub use budget::{Budget, Charge};
 pub use context::{Context, Steps};
-pub use dense::Dense;
 pub use error::{Error, OpError, Result};
 pub use evaluate::{Folding, evaluate};
 pub use executable::{Executable, ExecutableOptions, Session, State, upgraded};
@@ -48,5 +48,6 @@ pub use kernels::{is_computed, unsupported};
 pub use numerics::{NUMERICS, cpu_level};
 pub use plan::{Mode, Plan};
 pub use profile::{OperatorTime, Profile};
+pub use tensor::Dense;
 pub use threads::Threads;
 pub use value::{Map, Strings, Value};

@@ -4,14 +4,10 @@
 //!
 //! Source of truth: ONNX's `Cast`.
 
-use burn_backend::{DType as BurnType, TensorData};
+use crate::tensor::{Dense, Outcome, is_number};
 use lodstone_model::DType;
 use lodstone_model::narrow::{NarrowFloat, decoded, packed, unpacked};
 use lodstone_schema::Finding;
-
-use crate::dense::Dense;
-use crate::item::{Item, Outcome, burn_type};
-use crate::kernels::converted;
 
 /// How casts to 8-bit floats treat values that the type does not have.
 #[derive(Clone, Copy, Debug)]
@@ -42,35 +38,47 @@ pub(crate) fn is_narrow(dtype: DType) -> bool {
     is_integer || decoded(dtype, 0).is_some()
 }
 
-/// Returns a view of a tensor for kernels; elements of narrow types are widened.
-pub(crate) fn widened(dense: &Dense) -> Outcome<Item> {
+/// Returns a tensor whose elements kernels compute with.
+///
+/// # Errors
+/// If they do not.
+pub(crate) fn supported(dense: &Dense) -> Outcome<Dense> {
+    let dtype = dense.dtype();
+    match dtype == DType::Bool || is_number(dtype) {
+        true => Ok(dense.clone()),
+        false => Err(format!("element type {dtype} is not supported").into()),
+    }
+}
+
+/// Returns a tensor for kernels; elements of narrow types are widened.
+pub(crate) fn widened(dense: &Dense) -> Outcome<Dense> {
     let (dtype, dims) = (dense.dtype(), dense.dims().to_vec());
     if !is_narrow(dtype) {
-        return Item::of(dense);
+        return supported(dense);
     }
     let codes = unpacked(&dense.bytes()?, dtype.bits().unwrap_or(8), dense.count());
     let signed = |bits: u32| -> Vec<i8> {
         codes.iter().map(|code| (code << (8 - bits)).cast_signed() >> (8 - bits)).collect()
     };
-    Ok(Item::from_data(match dtype {
-        DType::Int2 => TensorData::new(signed(2), dims),
-        DType::Int4 => TensorData::new(signed(4), dims),
-        DType::Uint2 | DType::Uint4 => TensorData::new(codes, dims),
+    match dtype {
+        DType::Int2 => Dense::from_vec(signed(2), dims),
+        DType::Int4 => Dense::from_vec(signed(4), dims),
+        DType::Uint2 | DType::Uint4 => Dense::from_vec(codes, dims),
         _ => {
             let table: Option<Vec<f32>> = (0..=u8::MAX).map(|code| decoded(dtype, code)).collect();
             let table = table.ok_or_else(|| Finding::internal("a type has no values"))?;
             let value = |code: &u8| table.get(usize::from(*code)).copied();
             let values: Option<Vec<f32>> = codes.iter().map(value).collect();
             let values = values.ok_or_else(|| Finding::internal("a code has no value"))?;
-            TensorData::new(values, dims)
+            Dense::from_vec(values, dims)
         }
-    }))
+    }
 }
 
 /// Converts elements to any type; those that a narrow integer does not hold wrap around.
-pub(crate) fn narrowed(item: Item, to: DType, rounding: Rounding) -> Outcome<Dense> {
+pub(crate) fn narrowed(item: &Dense, to: DType, rounding: Rounding) -> Outcome<Dense> {
     if !is_narrow(to) {
-        return converted(item, burn_type(to)?)?.dense();
+        return item.cast_to(to);
     }
     let dims = item.shape();
     let codes: Vec<u8> = match NarrowFloat::of(to) {
@@ -81,12 +89,11 @@ pub(crate) fn narrowed(item: Item, to: DType, rounding: Rounding) -> Outcome<Den
             item.to_doubles()?.into_iter().map(code).collect()
         }
         None if to == DType::Float8E8M0Fnu => {
-            let singles = converted(item, BurnType::F32)?.into_data()?;
-            singles.iter::<f32>().map(|value| exponent(value, rounding)).collect()
+            item.to_singles()?.into_iter().map(|value| exponent(value, rounding)).collect()
         }
         // The lowest bits.
         None => {
-            let numbers = converted(item, BurnType::I64)?.to_longs()?;
+            let numbers = item.cast_to(DType::Int64)?.to_longs()?;
             numbers.into_iter().map(|number| number.to_le_bytes()[0]).collect()
         }
     };

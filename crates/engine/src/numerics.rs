@@ -2,7 +2,7 @@
 
 /// The version of the numerics. It is raised with every change that alters the bits of some program's results at some
 /// [`cpu_level`]. Checkpoints record it, so that a resumed training run can report whether it continues exactly.
-pub const NUMERICS: u32 = 7;
+pub const NUMERICS: u32 = 8;
 
 /// Returns the widest vector instructions that kernels use on this processor. The order of summation depends on it.
 pub fn cpu_level() -> &'static str {

@@ -16,10 +16,9 @@ use lodstone_model::{AttributeValue, DType, Op, Operand, Parameter, Tensor, Topo
 use lodstone_schema::onnx::simplify::remove_unread;
 use lodstone_schema::places::at_mut;
 
-use crate::dense::Dense;
 use crate::fast::{MAX_INNER, quantizes_unusually};
-use crate::item::Outcome;
 use crate::kernels::Call;
+use crate::tensor::{Dense, Outcome};
 
 /// The domain of operators that ONNX lacks.
 const OTHER: &str = "com.microsoft";

@@ -7,10 +7,9 @@ use std::sync::{Arc, Condvar, LazyLock, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use crate::tensor::Outcome;
 use lodstone_schema::Finding;
 use rayon::{Scope, ThreadPool, ThreadPoolBuilder, Yield};
-
-use crate::item::Outcome;
 
 /// The stack size of a thread in bytes.
 const STACK: usize = 8 << 20;

@@ -9,8 +9,7 @@ use lodstone_schema::Finding;
 use lodstone_schema::onnx::infer::{ValueInfo, common_type};
 
 use crate::budget::{Budget, Charge};
-use crate::dense::Dense;
-use crate::item::Outcome;
+use crate::tensor::{Dense, Outcome};
 
 /// A value of a program: an input or result of a kernel.
 #[derive(Clone, Debug)]

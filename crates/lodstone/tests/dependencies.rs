@@ -12,9 +12,7 @@ const LIGHT: [&str; 6] = [
     "lodstone-checkpoint",
 ];
 
-const HEAVY: [&str; 8] = [
-    "burn",
-    "gemm",
+const HEAVY: [&str; 6] = [
     "pulp",
     "rayon",
     "tokio",

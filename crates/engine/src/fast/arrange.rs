@@ -1,11 +1,10 @@
 //! `Resize` (nearest) and `Concat` of images whose channels are innermost.
 
 use super::convolution::copy;
-use super::layout::{Floats, Order, images, ordered, tensor};
+use super::layout::{Floats, images, ordered, tensor};
 use super::{Task, one};
-use crate::dense::Dense;
-use crate::item::Outcome;
 use crate::kernels::{Call, axis, nearest};
+use crate::tensor::{Dense, Order, Outcome};
 use crate::threads::each_chunk;
 
 /// Returns images that are resized to their nearest elements, or `None` if the kernel must run instead.

@@ -2,14 +2,11 @@
 
 use std::ops::Deref;
 
-use burn_backend::DType as BurnType;
 use lodstone_model::{DType, Op};
 use pulp::bytemuck::cast_slice;
 
-use super::layout::{Elements, Order, elements};
-use crate::dense::Dense;
-use crate::item::Outcome;
 use crate::kernels::Call;
+use crate::tensor::{Dense, Elements, Order, Outcome, elements};
 use crate::value::Value;
 
 /// Returns the bit of each byte that turns signed bytes into unsigned ones, for a type of 8 bits.
@@ -22,11 +19,11 @@ pub(super) fn shift(dtype: DType) -> i32 {
     sign(dtype).into()
 }
 
-/// Returns the least and the greatest code of a type of 8 bits, and burn's type; `None` for other types.
-pub(super) fn limits(dtype: DType) -> Option<([f32; 2], BurnType)> {
+/// Returns the least and the greatest code of a type of 8 bits; `None` for other types.
+pub(super) fn limits(dtype: DType) -> Option<[f32; 2]> {
     match dtype {
-        DType::Int8 => Some(([-128.0, 127.0], BurnType::I8)),
-        DType::Uint8 => Some(([0.0, 255.0], BurnType::U8)),
+        DType::Int8 => Some([-128.0, 127.0]),
+        DType::Uint8 => Some([0.0, 255.0]),
         _ => None,
     }
 }

@@ -8,16 +8,15 @@ use pulp::bytemuck::cast_slice_mut;
 
 use super::buffers::{Buffer, Buffers};
 use super::columns::Columns;
-use super::layout::{Order, ordered, raw, tensor};
+use super::layout::{ordered, raw, tensor};
 use super::planes::Planes;
 use super::product::{Finish, Lines, Packed, Place, Read, Rows, SLACK, gather, part_of};
 use super::tile::lanes;
 use super::winograd::{self, Winograd};
 use super::{Ending, Task, one};
 use crate::budget::{Budget, Charge};
-use crate::dense::Dense;
-use crate::item::Outcome;
 use crate::kernels::{Call, Windows, count};
+use crate::tensor::{Dense, Order, Outcome};
 use crate::threads::sharing;
 use crate::value::Value;
 

@@ -8,7 +8,7 @@ use super::ahead::Ahead;
 use super::aligned::Aligned;
 use super::bytes::{Matrices, QUAD, Strip, TILE};
 use super::product::part_of;
-use crate::item::Outcome;
+use crate::tensor::Outcome;
 
 /// The number of vectors of a tile.
 const VECTORS: usize = 2;

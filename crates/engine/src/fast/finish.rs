@@ -1,24 +1,22 @@
 //! What happens to the sums of products of 8-bit integers.
 
-use burn_backend::{Bytes as Memory, DType as BurnType};
-use lodstone_model::Op;
+use lodstone_model::{DType, Op};
 
 use super::bytes::{ByteRows, Bytes, Strip};
 use super::codes::{Inputs, exact, limits, wide_code};
 use super::integers::Kind;
-use super::layout::{Order, numbers, wrapped};
+use super::layout::numbers;
 use super::product::part_of;
-use crate::dense::Dense;
 use crate::fused::wide;
-use crate::item::Outcome;
 use crate::kernels::Call;
+use crate::tensor::{Dense, Order, Outcome, bytes_of, wrapped};
 use crate::threads::each_chunk;
 
 /// What happens to sums.
 pub(super) enum Finish {
     /// They are the result.
     Sums,
-    Codes(Scaled, f64, [f64; 2], BurnType),
+    Codes(Scaled, f64, [f64; 2], DType),
     Reals(Scaled),
 }
 
@@ -135,8 +133,9 @@ impl Finish {
             None => return Ok(None),
         };
         let Some(zero) = inputs.zero(center, like.dtype())? else { return Ok(None) };
-        Ok(limits(like.dtype())
-            .map(|(limits, dtype)| Self::Codes(scaled, zero.into(), limits.map(f64::from), dtype)))
+        let dtype = like.dtype();
+        Ok(limits(dtype)
+            .map(|limits| Self::Codes(scaled, zero.into(), limits.map(f64::from), dtype)))
     }
 
     /// Returns the result of the given dims.
@@ -154,7 +153,7 @@ impl Finish {
                         }
                     });
                 })?;
-                wrapped(Memory::from_elems(made), count, dims, order, BurnType::I32)
+                wrapped(bytes_of(made), dims, order, DType::Int32)
             }
             Self::Codes(scaled, zero, limits, dtype) => {
                 let mut made = vec![0_u8; count];
@@ -162,7 +161,7 @@ impl Finish {
                 sums.each(&mut made, |strip, sums, out| {
                     scaled.each(strip, sums, out, move |number| wide_code(number, zero, limits));
                 })?;
-                wrapped(Memory::from_elems(made), count, dims, order, *dtype)
+                wrapped(made.into(), dims, order, *dtype)
             }
             Self::Reals(scaled) => {
                 let mut made = vec![0_f32; count];

@@ -6,12 +6,10 @@ use super::bytes::{ByteLines, ByteRows, Bytes, MAX_INNER, Matrices};
 use super::codes::{Inputs, Octets, shift, sign, zeros_of};
 use super::convolution::{Geometry, Unfolded};
 use super::finish::{Exact, Finish, Multiplied};
-use super::layout::Order;
 use super::{Task, one, product};
-use crate::dense::Dense;
 use crate::fused::wide;
-use crate::item::Outcome;
 use crate::kernels::{Call, Windows, count};
+use crate::tensor::{Dense, Order, Outcome};
 
 /// The packed weights of `ConvInteger`, `MatMulInteger`, `QGemm`, `QLinearConv` or `QLinearMatMul`.
 #[derive(Debug)]

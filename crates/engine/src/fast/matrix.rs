@@ -1,17 +1,15 @@
 //! Products with a matrix on the right that is packed: once, if it is constant.
 
-use burn_flex::FlexTensor;
 use lodstone_model::{DType, Op};
 use pulp::bytemuck::cast_slice_mut;
 
 use super::buffers::{Buffer, Buffers};
 use super::columns::Columns;
-use super::layout::{Order, ordered, raw, tensor};
+use super::layout::{ordered, raw, tensor};
 use super::product::{Finish, Lines, Packed, gather, part_of};
 use super::{Ending, Task, one};
-use crate::dense::Dense;
-use crate::item::Outcome;
 use crate::kernels::Call;
+use crate::tensor::{Dense, Order, Outcome};
 use crate::threads::{each_chunk, sharing};
 use crate::value::Value;
 
@@ -124,17 +122,17 @@ impl Multiplied<'_> {
 }
 
 /// The matrices of a tensor in single precision.
-struct Stack {
-    tensor: FlexTensor,
+struct Stack<'t> {
+    values: &'t [f32],
     /// The places of their first elements.
     starts: Vec<usize>,
     /// The distances between rows and between columns.
     strides: [usize; 2],
 }
 
-impl Stack {
+impl<'t> Stack<'t> {
     /// Returns the matrices of a tensor, unless it is of another type, or goes backwards in memory.
-    fn of(tensor: &Dense) -> Outcome<Option<Self>> {
+    fn of(tensor: &'t Dense) -> Outcome<Option<Self>> {
         let strides: Option<Vec<usize>> =
             tensor.strides().iter().map(|stride| usize::try_from(*stride).ok()).collect();
         let Some((outer, strides)) =
@@ -145,19 +143,18 @@ impl Stack {
         if tensor.dtype() != DType::Float32 {
             return Ok(None);
         }
-        let tensor_view = tensor.view()?;
-        let mut starts = vec![tensor_view.layout().start_offset()];
+        let mut starts = vec![tensor.offset()];
         for (dim, stride) in tensor.dims().iter().zip(outer) {
             let each = |start: usize| (0..*dim).map(move |at| start + at * stride);
             starts = starts.into_iter().flat_map(each).collect();
         }
-        Ok(Some(Self { tensor: tensor_view, starts, strides: *strides }))
+        Ok(Some(Self { values: tensor.typed()?, starts, strides: *strides }))
     }
 
     /// Returns the elements from the first one of a matrix on.
     fn matrix(&self, number: usize) -> &[f32] {
         let start = self.starts.get(number).copied().unwrap_or_default();
-        self.tensor.storage::<f32>().get(start..).unwrap_or_default()
+        self.values.get(start..).unwrap_or_default()
     }
 }
 

@@ -57,20 +57,19 @@ pub(crate) use codes::quantizes_unusually;
 pub(crate) use convolution::{Affine, Convolution, dilation, is_dense, is_transposed, tiles};
 pub(crate) use integers::{Integers, Kind};
 pub(crate) use matrix::Matrix;
-pub(crate) use product::gather;
+pub(crate) use product::{Finish, Lines, Packed, gather};
 pub(crate) use recurrent::{Cells, Unrolled};
 pub(crate) use tile::dispatch;
 
+use crate::tensor::{Dense, Order, Outcome};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use lodstone_model::{DType, Op};
 use lodstone_schema::Finding;
 
-use self::layout::{Floats, Order, ordered};
+use self::layout::{Floats, ordered};
 use crate::budget::{Budget, Charge};
-use crate::dense::Dense;
-use crate::item::Outcome;
 use crate::threads::Threads;
 use crate::value::Value;
 

@@ -1,12 +1,11 @@
 //! Pooling of images whose channels are innermost.
 
-use super::layout::{Order, images, ordered, tensor};
+use super::layout::{images, ordered, tensor};
 use super::product::part_of;
 use super::{Task, one};
-use crate::dense::Dense;
 use crate::fused::wide;
-use crate::item::Outcome;
 use crate::kernels::{Call, pooled_windows};
+use crate::tensor::{Dense, Order, Outcome};
 use crate::threads::each_chunk;
 
 /// How the elements of a window become one.

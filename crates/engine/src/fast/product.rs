@@ -11,7 +11,7 @@ use pulp::{Simd, WithSimd};
 use super::ahead::{Ahead, request};
 use super::buffers::Buffer;
 use super::tile::{Tile, blocks, dispatch, is_read_in_place};
-use crate::item::Outcome;
+use crate::tensor::Outcome;
 use crate::threads::{each_chunk, sharing};
 
 /// The number of elements after those of an unfolded row, of which as many are copied at a time.
@@ -30,14 +30,14 @@ const WORTH: usize = 1 << 16;
 const UNFOLDED: usize = 132;
 
 /// The left matrices of a product, one for each group.
-pub(super) trait Rows: Sync {
+pub(crate) trait Rows: Sync {
     /// Returns the elements of rows where they are in memory, if that is `direct` and possible; otherwise writes them to
     /// `unfolded`.
     fn read<'r>(&'r self, place: &Place, is_direct: bool, unfolded: &'r mut Vec<f32>) -> Read<'r>;
 }
 
 /// The elements `inner` of `count` rows of a group, from row `first` on.
-pub(super) struct Place {
+pub(crate) struct Place {
     pub(super) group: usize,
     pub(super) first: usize,
     pub(super) count: usize,
@@ -67,7 +67,7 @@ impl Place {
 }
 
 /// Rows of equal length in memory.
-pub(super) enum Read<'a> {
+pub(crate) enum Read<'a> {
     /// The first elements of successive rows are `apart` elements apart.
     Regular {
         values: &'a [f32],
@@ -89,12 +89,12 @@ impl<'a> Read<'a> {
 }
 
 /// Rows that are contiguous in memory: the columns of a group follow those of the group before.
-pub(super) struct Lines<'a> {
+pub(crate) struct Lines<'a> {
     /// The distance between the first elements of successive rows.
-    pub(super) apart: usize,
+    pub(crate) apart: usize,
     /// The number of columns of a group.
-    pub(super) each: usize,
-    pub(super) values: &'a [f32],
+    pub(crate) each: usize,
+    pub(crate) values: &'a [f32],
 }
 
 impl Rows for Lines<'_> {
@@ -115,7 +115,7 @@ impl Rows for Lines<'_> {
 
 /// Constant matrices in panels that are as wide as a tile, one for each group.
 #[derive(Debug)]
-pub(super) struct Packed {
+pub(crate) struct Packed {
     groups: usize,
     /// The number of rows of each matrix.
     inner: usize,
@@ -133,13 +133,13 @@ pub(super) struct Packed {
 
 /// What happens to the sums of a column.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Finish<'a> {
+pub(crate) struct Finish<'a> {
     /// What is added to each column, over all groups.
-    pub(super) bias: Option<&'a [f32]>,
+    pub(crate) bias: Option<&'a [f32]>,
     /// What is added to each result after that.
-    pub(super) added: Option<&'a [f32]>,
+    pub(crate) added: Option<&'a [f32]>,
     /// The minimum and maximum of the results.
-    pub(super) clamp: Option<[f32; 2]>,
+    pub(crate) clamp: Option<[f32; 2]>,
 }
 
 impl Packed {
@@ -149,7 +149,7 @@ impl Packed {
     ///
     /// # Errors
     /// If memory is insufficient.
-    pub(super) fn new(
+    pub(crate) fn new(
         size: [usize; 3],
         joined: usize,
         room: impl Fn(usize) -> Outcome<Buffer>,
@@ -219,7 +219,7 @@ impl Packed {
 
     /// Multiplies rows with the matrices into `out`, which holds the rows one after another. `then` is called with the
     /// offset of each finished part of it.
-    pub(super) fn multiply(
+    pub(crate) fn multiply(
         &self,
         rows: &impl Rows,
         finish: Finish<'_>,
@@ -261,7 +261,7 @@ impl Packed {
     }
 
     /// Multiplies rows from `first` on with the matrices, on this thread.
-    pub(super) fn multiply_alone(
+    pub(crate) fn multiply_alone(
         &self,
         rows: &impl Rows,
         first: usize,
@@ -273,7 +273,7 @@ impl Packed {
     }
 
     /// Multiplies rows with the matrix of a group alone, on this thread.
-    pub(super) fn multiply_group(
+    pub(crate) fn multiply_group(
         &self,
         group: usize,
         rows: &impl Rows,

@@ -1,17 +1,14 @@
 //! Quantization of tensors with one scale and one zero point, in one pass.
 
-use burn_backend::{Bytes as Memory, DType as BurnType};
 use lodstone_model::DType;
 
 use super::codes::{Inputs, Octets, code, limits, quantizes_unusually, shift, sign, wide_code};
-use super::layout::{Elements, Order, is_channels_last, numbers, ordered, tensor, wrapped};
+use super::layout::{is_channels_last, numbers, ordered, tensor};
 use super::product::part_of;
 use super::rows::combined;
 use super::{Task, one};
-use crate::dense::Dense;
 use crate::fused::wide;
-use crate::item::{Item, Outcome};
-use crate::kernels::common;
+use crate::tensor::{Dense, Elements, Order, Outcome, common, wrapped};
 use crate::threads::each_chunk;
 use crate::value::Value;
 
@@ -37,12 +34,7 @@ fn single(scale: &Dense) -> Outcome<Option<f32>> {
 }
 
 /// Returns the codes of numbers, divided by a scale.
-fn codes(
-    x: &Dense,
-    scale: f32,
-    zero: f32,
-    (limits, dtype): ([f32; 2], BurnType),
-) -> Outcome<Dense> {
+fn codes(x: &Dense, scale: f32, zero: f32, (limits, dtype): ([f32; 2], DType)) -> Outcome<Dense> {
     let order = order_of(x);
     let values = ordered(x, order)?;
     let mut out = vec![0_u8; values.len()];
@@ -55,7 +47,7 @@ fn codes(
         });
         Ok(())
     })?;
-    wrapped(Memory::from_elems(out), values.len(), x.dims().to_vec(), order, dtype)
+    wrapped(out.into(), x.dims().to_vec(), order, dtype)
 }
 
 /// Quantizes a tensor, or returns `None` if the kernel must run instead.
@@ -64,7 +56,7 @@ pub(super) fn quantize(task: &Task<'_>) -> Outcome<Option<Vec<Dense>>> {
     let (Some(x), Some(scale)) = (inputs.dense(0), inputs.dense(1)) else { return Ok(None) };
     let are_single = [x, scale].iter().all(|it| it.dtype() == DType::Float32);
     let dtype = inputs.dense(2).map_or(DType::Uint8, Dense::dtype);
-    let Some(target) = limits(dtype).filter(|_| are_single) else { return Ok(None) };
+    let Some(limits) = limits(dtype).filter(|_| are_single) else { return Ok(None) };
     let (Some(scale), Some(zero)) = (single(scale)?, inputs.zero(2, dtype)?) else {
         return Ok(None);
     };
@@ -72,7 +64,7 @@ pub(super) fn quantize(task: &Task<'_>) -> Outcome<Option<Vec<Dense>>> {
         return Ok(None);
     }
     #[expect(clippy::cast_precision_loss, reason = "8 bits")]
-    codes(x, scale, zero as f32, target).map(one)
+    codes(x, scale, zero as f32, (limits, dtype)).map(one)
 }
 
 /// Returns the real numbers of quantized ones, or `None` if the kernel must run instead.
@@ -121,12 +113,12 @@ pub(super) fn quantize_by_range(task: &Task<'_>) -> Outcome<Option<Vec<Dense>>> 
     let zero = (-least / scale).clamp(0.0, 255.0).round_ties_even();
     #[expect(clippy::cast_possible_truncation, reason = "results are in single precision")]
     let (scale, zero) = (scale as f32, zero as f32);
-    let (limits, dtype) = ([0.0, 255.0], BurnType::U8);
-    let center = Memory::from_elems(vec![code(0.0, zero, limits)]);
+    let (limits, dtype) = ([0.0, 255.0], DType::Uint8);
+    let center = vec![code(0.0, zero, limits)];
     Ok(Some(vec![
         codes(x, scale, zero, (limits, dtype))?,
         numbers(vec![scale], Vec::new(), Order::RowMajor)?,
-        wrapped(center, 1, Vec::new(), Order::RowMajor, dtype)?,
+        wrapped(center.into(), Vec::new(), Order::RowMajor, dtype)?,
     ]))
 }
 
@@ -183,7 +175,7 @@ fn spread(tensor: &Dense, dims: &[usize], order: Order) -> Outcome<Option<Octets
         return Ok(Some(Octets::Unsigned(Elements::Copy(all))));
     }
     // A view, whose bytes are copied.
-    Octets::of(&Item::of(tensor)?.expanded(dims).dense()?, order)
+    Octets::of(&tensor.expanded(dims)?, order)
 }
 
 /// Returns the quantized results of a function of the real numbers of two tensors.
@@ -205,8 +197,9 @@ fn paired(
     else {
         return Ok(None);
     };
-    let Some((limits, dtype)) = limits(left.dtype()) else { return Ok(None) };
-    let (limits, zero) = (limits.map(f64::from), inputs.zero(7, left.dtype())?);
+    let dtype = left.dtype();
+    let Some(limits) = limits(dtype) else { return Ok(None) };
+    let (limits, zero) = (limits.map(f64::from), inputs.zero(7, dtype)?);
     let (Some(scale), Some(zero)) = (inputs.list(6)?, zero.map(f64::from)) else {
         return Ok(None);
     };
@@ -224,6 +217,5 @@ fn paired(
         });
         Ok(())
     })?;
-    let count = out.len();
-    wrapped(Memory::from_elems(out), count, dims, order, dtype).map(one)
+    wrapped(out.into(), dims, order, dtype).map(one)
 }

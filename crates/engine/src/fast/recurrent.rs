@@ -6,13 +6,12 @@ use lodstone_schema::Finding;
 use super::Task;
 use super::buffers::Buffer;
 use super::columns::Columns;
-use super::layout::{Order, Raw, numbers, ordered, raw, tensor};
+use super::layout::{Raw, numbers, ordered, raw, tensor};
 use super::product::{Finish, Lines, Packed, part_of};
-use crate::dense::Dense;
 use crate::fused::curves::{sigmoid, tanh};
 use crate::fused::wide;
-use crate::item::Outcome;
 use crate::kernels::Call;
+use crate::tensor::{Dense, Order, Outcome};
 use crate::value::Value;
 
 /// The packed weights of `LSTM` or `GRU`.

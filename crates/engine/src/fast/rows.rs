@@ -4,14 +4,13 @@
 
 use lodstone_model::DType;
 
-use super::layout::{Order, ordered, tensor};
+use super::layout::{ordered, tensor};
 use super::product::part_of;
 use super::{Task, one};
-use crate::dense::Dense;
 use crate::fused::curves::exp;
 use crate::fused::wide;
-use crate::item::Outcome;
 use crate::kernels::{Call, axis};
+use crate::tensor::{Dense, Order, Outcome};
 use crate::threads::each_chunk;
 use crate::value::Value;
 

@@ -9,7 +9,7 @@ use super::convolution::Geometry;
 use super::product::{Finish, Lines, Packed, part_of};
 use super::tile::dispatch;
 use crate::fused::wide;
-use crate::item::Outcome;
+use crate::tensor::Outcome;
 use crate::threads::{each_chunk, sharing};
 
 impl Geometry {

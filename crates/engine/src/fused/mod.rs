@@ -19,6 +19,7 @@ mod tests;
 
 pub(crate) use rules::{Once, is_link, wide};
 
+use crate::tensor::{Dense, Order, Outcome, common};
 use std::collections::HashMap;
 use std::ops::Range;
 
@@ -27,11 +28,8 @@ use lodstone_schema::Finding;
 
 use self::reads::Read;
 use self::rules::{Apply, Lane, Rule, rule};
-use crate::dense::Dense;
-use crate::fast::layout::{self, Order};
+use crate::fast::layout;
 use crate::fast::{Buffer, Buffers};
-use crate::item::Outcome;
-use crate::kernels::common;
 use crate::plan::Registers;
 use crate::threads::{Threads, each};
 use crate::value::Value;

@@ -3,18 +3,17 @@
 use std::iter::repeat_n;
 use std::ops::Range;
 
-use burn_flex::FlexTensor;
+use lodstone_model::DType;
 use lodstone_schema::Finding;
 
 use super::rules::{Lane, truth};
-use crate::dense::Dense;
-use crate::fast::layout::{Floats, Order, ordered};
-use crate::item::{Item, Outcome};
+use crate::fast::layout::{Floats, ordered};
+use crate::tensor::{Dense, Elements, Order, Outcome, elements};
 
 /// An input of a chain, whose elements are in the order of the results.
 pub(super) enum Read {
     Numbers(Floats),
-    Truths(Item),
+    Truths(Elements<u8>),
     /// One value for all elements.
     All(f32),
     /// A tensor that is broadcast: each dim of the results, outermost in memory first, with the distance in elements
@@ -55,12 +54,11 @@ impl Read {
                 Some(Self::Spread(ordered(value, Order::RowMajor)?, sides))
             }
             Lane::Truth => {
-                let item = Item::of(value)?;
-                let is_plain = value.dims() == dims && order.is_of(value);
-                let tensor = is_plain.then(|| item.bool()).transpose()?;
-                tensor
-                    .filter(|it| order == Order::RowMajor && bytes(it).is_some())
-                    .map(|_| Self::Truths(item))
+                let is_plain = value.dims() == dims && value.is_row_major();
+                match is_plain && order == Order::RowMajor && value.dtype() == DType::Bool {
+                    true => Some(Self::Truths(elements(value, order)?)),
+                    false => None,
+                }
             }
         })
     }
@@ -69,10 +67,9 @@ impl Read {
     pub(super) fn fill(&self, place: &Range<usize>, room: &mut Vec<f32>) -> Outcome<()> {
         match self {
             Self::Numbers(_) | Self::Before => {}
-            Self::Truths(item) => {
+            Self::Truths(truths) => {
                 room.clear();
-                let tensor = item.bool()?;
-                let truths = bytes(&tensor).and_then(|truths| truths.get(place.clone()));
+                let truths = truths.get(place.clone());
                 let truths = truths.ok_or_else(|| {
                     Finding::internal("an input of a chain is too short for a block")
                 })?;
@@ -112,10 +109,4 @@ fn spread(numbers: &[f32], sides: &[(usize, usize)], place: &Range<usize>, room:
         }
         at += run;
     }
-}
-
-/// Returns the bytes of a contiguous tensor of booleans.
-fn bytes(tensor: &FlexTensor) -> Option<&[u8]> {
-    let (begin, end) = tensor.layout().contiguous_offsets()?;
-    tensor.bytes().get(begin..end)
 }

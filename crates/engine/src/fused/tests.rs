@@ -8,15 +8,13 @@
     reason = "tests fail by panicking"
 )]
 
-use burn_backend::TensorData;
 use lodstone_model::{Attribute, AttributeValue, DType, Op, Operand};
 
 use super::curves::erf;
 use super::*;
-use crate::dense::Dense;
 use crate::evaluate::evaluate;
 use crate::fast::layout::ordered;
-use crate::item::Item;
+use crate::tensor::Dense;
 
 /// Operators over registers: kind, inputs, output.
 type Steps = &'static [(&'static str, &'static [usize], usize)];
@@ -35,7 +33,7 @@ fn op(kind: &str) -> Op {
 }
 
 /// Returns `count` floats of both signs, with ties, zeros and NaN.
-fn numbers(count: usize, seed: u32) -> Item {
+fn numbers(count: usize, seed: u32) -> Dense {
     let value = |place: u32| match place.wrapping_mul(2_654_435_761).wrapping_add(seed) >> 7 {
         mixed if mixed % 97 == 0 => 0.0,
         mixed if mixed % 1009 == 0 => f32::NAN,
@@ -43,11 +41,11 @@ fn numbers(count: usize, seed: u32) -> Item {
         mixed => (mixed % 4001) as f32 / 400.0 - 5.0,
     };
     let values: Vec<f32> = (0..u32::try_from(count).unwrap()).map(value).collect();
-    Item::from_data(TensorData::new(values, [count]))
+    Dense::from_vec(values, [count]).unwrap()
 }
 
-fn values(items: impl IntoIterator<Item = Item>) -> Registers {
-    items.into_iter().map(|item| Some(item.dense().unwrap().into())).collect()
+fn values(items: impl IntoIterator<Item = Dense>) -> Registers {
+    items.into_iter().map(|item| Some(item.into())).collect()
 }
 
 fn elements(dense: &Dense) -> Vec<f64> {
@@ -55,7 +53,7 @@ fn elements(dense: &Dense) -> Vec<f64> {
 }
 
 /// Compares a chain with its operators run one by one; `read` lists registers that are read afterwards.
-fn check(first: Vec<Item>, steps: Steps, read: &[usize], tolerance: f64) {
+fn check(first: Vec<Dense>, steps: Steps, read: &[usize], tolerance: f64) {
     let ops: Vec<(Op, Vec<Option<usize>>, [usize; 1])> = steps
         .iter()
         .map(|(kind, inputs, output)| {
@@ -138,7 +136,7 @@ fn activations_give_what_kernels_give() {
         ("Clip", &[0, 2, 3], 10),
     ];
     for count in [2, PIECE, MANY] {
-        let limit = |value: f32| Item::from_data(TensorData::new(vec![value], [1]));
+        let limit = |value: f32| Dense::from_vec(vec![value], [1]).unwrap();
         let inputs = vec![numbers(count, 1), numbers(count, 2), limit(-1.5), limit(2.25)];
         check(inputs, ACTIVATIONS, &[4, 5, 6, 7, 8, 9, 10], 0.0);
     }
@@ -185,7 +183,7 @@ fn results_in_place_are_those_of_a_pass() {
 }
 
 /// Returns a tensor with the same elements, whose channels are innermost in memory.
-fn channels_last(item: &Item) -> Dense {
+fn channels_last(item: &Dense) -> Dense {
     let dense = item.dense().unwrap();
     let values = ordered(&dense, Order::ChannelsLast).unwrap().to_vec();
     layout::numbers(values, dense.dims().to_vec(), Order::ChannelsLast).unwrap()
@@ -227,7 +225,7 @@ fn inputs_are_broadcast_in_every_order() {
 #[test]
 fn some_inputs_are_left_to_the_kernels() {
     let add = op("Add");
-    let of = |registers: [Item; 2]| {
+    let of = |registers: [Dense; 2]| {
         let inputs = [Some(0), Some(1)];
         let chain = Chain::of(&[(&add, &inputs[..], vec![2])], |register| register == 2);
         let made = chain.expect("a chain");
@@ -241,7 +239,7 @@ fn some_inputs_are_left_to_the_kernels() {
     assert!(!of([shaped(2, &[2, 1]), shaped(3, &[1, 3])]));
     assert!(!of([shaped(6, &[2, 3]), shaped(2, &[2])]));
     assert!(!of([shaped(1, &[1]), shaped(1, &[1])]));
-    assert!(!of([shaped(6, &[6]), Item::longs(&[1, 2, 3, 4, 5, 6])]));
+    assert!(!of([shaped(6, &[6]), Dense::longs(&[1, 2, 3, 4, 5, 6])]));
 }
 
 #[test]

@@ -1,145 +1,111 @@
 //! Activation functions.
 
-use burn_backend::ops::{ActivationOps, BoolTensorOps, FloatTensorOps, IntTensorOps};
-use burn_backend::{BoolStore, DType as BurnType, IntDType, Scalar};
-use burn_flex::{Flex, FlexTensor};
+use lodstone_model::DType;
 
-use super::elementwise::float;
-use super::tensor::converted;
 use super::{Call, Made, Run, at_mut, axis, dim_at, one};
-use crate::item::Item;
+use crate::curves::{Erf, at_least, at_most, sigmoid, softplus};
+use crate::tensor::{Comparison, Dense, Extreme, floats, integers};
 
 pub(super) fn kernel(kind: &str) -> Option<Run> {
     Some(match kind {
-        "Elu" => elu,
+        "Elu" => |call| {
+            let alpha = call.float("alpha", 1.0);
+            one(floats!(call.input(0)?, T => |x| {
+                if x < 0.0 { (x.exp() - 1.0) * T::from(alpha) } else { x }
+            })?)
+        },
         "Gelu" => gelu,
         "HardSigmoid" => |call| {
             let (alpha, beta) = (call.float("alpha", 0.2), call.float("beta", 0.5));
-            float(call, |x| {
-                let line = Flex::float_add_scalar(
-                    Flex::float_mul_scalar(x, Scalar::Float(alpha.into())),
-                    Scalar::Float(beta.into()),
-                );
-                Flex::float_clamp(line, Scalar::Float(0.0), Scalar::Float(1.0))
-            })
+            one(floats!(call.input(0)?, T => |x| {
+                at_most(at_least(x * T::from(alpha) + T::from(beta), 0.0), 1.0)
+            })?)
         },
         "LeakyRelu" => |call| {
             let alpha = call.float("alpha", 0.01);
-            float(call, |x| Flex::leaky_relu(x, Scalar::Float(alpha.into())))
+            one(call.input(0)?.leaky(alpha)?)
         },
-        "Relu" => |call| match call.input(0)? {
-            Item::Int(x) => one(Item::Int(Flex::int_clamp_min(x.clone(), Scalar::Int(0)))),
-            _ => float(call, Flex::relu),
-        },
-        "Sigmoid" => |call| float(call, Flex::sigmoid),
-        "Softplus" => |call| float(call, softplus),
-        "Softsign" => |call| {
-            float(call, |x| {
-                let below = Flex::float_add_scalar(Flex::float_abs(x.clone()), Scalar::Float(1.0));
-                Flex::float_div(x, below)
+        "Relu" => |call| {
+            let x = call.input(0)?;
+            one(match x.dtype().is_float() {
+                true => floats!(x, T => |x| at_least(x, 0.0))?,
+                false => integers!(x, T => |x| x.max(0))?,
             })
         },
+        "Sigmoid" => |call| one(call.input(0)?.sigmoid()?),
+        "Softplus" => |call| one(floats!(call.input(0)?, T => |x| softplus(x))?),
+        "Softsign" => |call| one(floats!(call.input(0)?, T => |x| x / (x.abs() + 1.0))?),
         "ThresholdedRelu" => |call| {
-            let alpha = Scalar::Float(call.float("alpha", 1.0).into());
-            float(call, |x| {
-                let below = Flex::float_lower_equal_elem(x.clone(), alpha, BoolStore::Native);
-                Flex::float_mask_fill(x, below, Scalar::Float(0.0))
-            })
+            let alpha = call.float("alpha", 1.0);
+            one(floats!(call.input(0)?, T => |x| if x <= T::from(alpha) { 0.0 } else { x })?)
         },
         "Celu" => |call| {
-            let alpha = call.float("alpha", 1.0).into();
-            float(call, |x| {
-                let curve = exponential(Flex::float_div_scalar(x.clone(), Scalar::Float(alpha)));
-                let curve = Flex::float_mul_scalar(curve, Scalar::Float(alpha));
-                Flex::float_add(Flex::float_clamp_min(x, Scalar::Float(0.0)), curve)
-            })
+            let alpha = call.float("alpha", 1.0);
+            one(floats!(call.input(0)?, T => |x| {
+                let alpha = T::from(alpha);
+                at_least(x, 0.0) + (at_most(x / alpha, 0.0).exp() - 1.0) * alpha
+            })?)
         },
         "Hardmax" => hardmax,
         "HardSwish" => |call| {
-            float(call, |x| {
-                let line = Flex::float_mul_scalar(x.clone(), Scalar::Float(1.0 / 6.0));
-                let line = Flex::float_add_scalar(line, Scalar::Float(0.5));
-                Flex::float_mul(x, Flex::float_clamp(line, Scalar::Float(0.0), Scalar::Float(1.0)))
-            })
+            one(floats!(call.input(0)?, T => |x| {
+                x * at_most(at_least(x * (1.0 / 6.0) + 0.5, 0.0), 1.0)
+            })?)
         },
-        "Mish" => |call| float(call, |x| Flex::float_mul(x.clone(), Flex::float_tanh(softplus(x)))),
+        "Mish" => |call| one(floats!(call.input(0)?, T => |x| x * softplus(x).tanh())?),
         "PRelu" => |call| {
             let (x, slope) = (call.input(0)?, call.input(1)?);
-            let slope = slope.clone().fitted(&x.shape())?;
-            let below = x.times(&slope)?;
-            one(match x {
-                Item::Float(x) => {
-                    let mask =
-                        Flex::float_lower_elem(x.clone(), Scalar::Float(0.0), BoolStore::Native);
-                    Item::Float(Flex::float_mask_where(x.clone(), mask, below.float()?))
-                }
-                x => {
-                    let x = x.int()?;
-                    let mask = Flex::int_lower_elem(x.clone(), Scalar::Int(0), BoolStore::Native);
-                    Item::Int(Flex::int_mask_where(x, mask, below.int()?))
-                }
-            })
+            let scaled = x.times(&slope.fitted(x.dims())?)?;
+            let is_below = x.compared(&x.zeros(&[])?, Comparison::Less)?;
+            one(x.masked(&is_below, &scaled)?)
         },
         "Selu" => |call| {
-            let alpha = call.float("alpha", 1.673_263_2).into();
-            let gamma = call.float("gamma", 1.050_701).into();
-            float(call, |x| {
-                let curve = Flex::float_mul_scalar(exponential(x.clone()), Scalar::Float(alpha));
-                let sum = Flex::float_add(Flex::float_clamp_min(x, Scalar::Float(0.0)), curve);
-                Flex::float_mul_scalar(sum, Scalar::Float(gamma))
-            })
+            let alpha = call.float("alpha", 1.673_263_2);
+            let gamma = call.float("gamma", 1.050_701);
+            one(floats!(call.input(0)?, T => |x| {
+                let curve = (at_most(x, 0.0).exp() - 1.0) * T::from(alpha);
+                (at_least(x, 0.0) + curve) * T::from(gamma)
+            })?)
         },
         "Shrink" => shrink,
         "Swish" => |call| {
-            let alpha = call.float("alpha", 1.0).into();
-            float(call, |x| {
-                let gate = Flex::sigmoid(Flex::float_mul_scalar(x.clone(), Scalar::Float(alpha)));
-                Flex::float_mul(x, gate)
-            })
+            let alpha = call.float("alpha", 1.0);
+            one(floats!(call.input(0)?, T => |x| x * sigmoid(x * T::from(alpha)))?)
         },
         _ => return None,
     })
 }
 
-fn elu(call: &Call<'_>) -> Made {
-    let alpha = call.float("alpha", 1.0);
-    float(call, |x| {
-        let negative = Flex::float_clamp_max(x.clone(), Scalar::Float(0.0));
-        let curve = Flex::float_sub_scalar(Flex::float_exp(negative), Scalar::Float(1.0));
-        let curve = Flex::float_mul_scalar(curve, Scalar::Float(alpha.into()));
-        let below = Flex::float_lower_elem(x.clone(), Scalar::Float(0.0), BoolStore::Native);
-        Flex::float_mask_where(x, below, curve)
-    })
-}
-
 fn gelu(call: &Call<'_>) -> Made {
-    let by_tanh = call.choice("approximate", &[("none", false), ("tanh", true)])?;
-    float(call, |x| {
-        let half = Flex::float_mul_scalar(x.clone(), Scalar::Float(0.5));
-        let curve = if by_tanh {
-            let cube = Flex::float_mul(Flex::float_mul(x.clone(), x.clone()), x.clone());
-            let sum = Flex::float_add(x, Flex::float_mul_scalar(cube, Scalar::Float(0.044_715)));
-            let factor = (2.0 / std::f64::consts::PI).sqrt();
-            Flex::float_tanh(Flex::float_mul_scalar(sum, Scalar::Float(factor)))
-        } else {
-            let factor = std::f64::consts::FRAC_1_SQRT_2;
-            Flex::float_erf(Flex::float_mul_scalar(x, Scalar::Float(factor)))
-        };
-        Flex::float_mul(half, Flex::float_add_scalar(curve, Scalar::Float(1.0)))
+    let (x, by_tanh) =
+        (call.input(0)?, call.choice("approximate", &[("none", false), ("tanh", true)])?);
+    one(match by_tanh {
+        true => x.gelu_by_tanh()?,
+        false => floats!(x, T => |x| {
+            const FACTOR: f64 = std::f64::consts::FRAC_1_SQRT_2;
+            #[expect(clippy::cast_possible_truncation, reason = "single precision has its own")]
+            let curve = Erf::erf(x * (FACTOR as T));
+            x * 0.5 * (curve + 1.0)
+        })?,
     })
 }
 
-/// `log(1 + exp(x))` without overflow.
-fn softplus(x: FlexTensor) -> FlexTensor {
-    let small = Flex::float_neg(Flex::float_abs(x.clone()));
-    let rest = Flex::float_log1p(Flex::float_exp(small));
-    Flex::float_add(Flex::float_clamp_min(x, Scalar::Float(0.0)), rest)
-}
+impl Dense {
+    /// Returns floats, those below 0 times a factor.
+    pub(super) fn leaky(&self, alpha: f32) -> crate::tensor::Outcome<Self> {
+        floats!(self, T => |x| if x < 0.0 { x * T::from(alpha) } else { x })
+    }
 
-/// `exp(x) - 1` below 0, and 0 above.
-fn exponential(x: FlexTensor) -> FlexTensor {
-    let negative = Flex::float_clamp_max(x, Scalar::Float(0.0));
-    Flex::float_sub_scalar(Flex::float_exp(negative), Scalar::Float(1.0))
+    /// Returns the approximation of GELU by tanh.
+    pub(super) fn gelu_by_tanh(&self) -> crate::tensor::Outcome<Self> {
+        let factor = (2.0 / std::f64::consts::PI).sqrt();
+        floats!(self, T => |x| {
+            let cube = x * x * x;
+            #[expect(clippy::cast_possible_truncation, reason = "single precision has its own")]
+            let curve = ((x + cube * 0.044_715) * (factor as T)).tanh();
+            x * 0.5 * (curve + 1.0)
+        })
+    }
 }
 
 /// Returns 1 at the first maximum along an axis, and 0 elsewhere.
@@ -151,28 +117,28 @@ fn hardmax(call: &Call<'_>) -> Made {
         return one(x.clone());
     }
     let dim = dim_at(&shape, at)?;
-    let best = Item::Int(Flex::float_argmax(x.float()?, at, IntDType::I64)).expanded(&shape);
+    let best = x.places_of_extremes(at, Extreme::Greatest, false)?;
     let mut line = vec![1; shape.len()];
     *at_mut(&mut line, at)? = dim;
     let places: Vec<i64> = (0..).take(dim).collect();
-    let places = Item::longs(&places).reshaped(line).expanded(&shape);
-    let same = Flex::int_equal(places.int()?, best.int()?, BoolStore::Native);
-    one(converted(Item::Bool(same), x.kind()?)?)
+    let places = Dense::longs(&places).reshaped(line)?;
+    one(places.compared(&best, Comparison::Equal)?.cast_to(x.dtype())?)
 }
 
 /// Returns 0 between `-lambd` and `lambd`, and shrinks other values towards 0.
 fn shrink(call: &Call<'_>) -> Made {
-    let (bias, edge) = (call.float("bias", 0.0).into(), f64::from(call.float("lambd", 0.5)));
+    let (bias, edge) = (call.float("bias", 0.0), call.float("lambd", 0.5));
     let x = call.input(0)?;
-    let kind = x.kind()?;
-    let x = x.cast(if kind.is_float() { kind } else { BurnType::F64 })?.float()?;
-    let above = Flex::float_greater_elem(x.clone(), Scalar::Float(edge), BoolStore::Native);
-    let below = Flex::float_lower_elem(x.clone(), Scalar::Float(-edge), BoolStore::Native);
-    let less = Flex::float_sub_scalar(x.clone(), Scalar::Float(bias));
-    let more = Flex::float_add_scalar(x.clone(), Scalar::Float(bias));
-    let zero =
-        Flex::float_mask_fill(x, Flex::bool_or(above.clone(), below.clone()), Scalar::Float(0.0));
-    let zero = Flex::float_mul_scalar(zero, Scalar::Float(0.0));
-    let y = Flex::float_mask_where(Flex::float_mask_where(zero, above, less), below, more);
-    one(converted(Item::Float(y), kind)?)
+    let wide = x.cast_to(if x.dtype().is_float() { x.dtype() } else { DType::Float64 })?;
+    let y = floats!(&wide, T => |x| {
+        let (bias, edge) = (T::from(bias), T::from(edge));
+        if x < -edge {
+            x + bias
+        } else if x > edge {
+            x - bias
+        } else {
+            x * 0.0
+        }
+    })?;
+    one(y.cast_to(x.dtype())?)
 }

@@ -1,23 +1,18 @@
 //! Operators that move, repeat, drop or accumulate elements.
 
-use burn_backend::TensorData;
-use burn_backend::ops::FloatTensorOps;
-use burn_flex::{Flex, FlexTensor};
-
-use super::integers::cumulated;
-use super::tensor::{bounded, dims_from, long};
+use super::dims::{bounded, dims_from, long};
 use super::{Call, Made, Run, at_mut, axis, count, dim_at, one};
-use crate::item::{Item, Outcome};
+use crate::tensor::{Dense, Fold, Outcome};
 
 pub(super) fn kernel(kind: &str) -> Option<Run> {
     Some(match kind {
-        "CumProd" => |call| cumulative(call, Flex::float_cumprod, i64::wrapping_mul, 1.0),
-        "CumSum" => |call| cumulative(call, Flex::float_cumsum, i64::wrapping_add, 0.0),
+        "CumProd" => |call| cumulative(call, Fold::Product, 1.0),
+        "CumSum" => |call| cumulative(call, Fold::Sum, 0.0),
         "DepthToSpace" => depth_to_space,
         "ReverseSequence" => reverse_sequence,
         "Size" => |call| {
             let size = bounded(&call.input(0)?.shape())?;
-            one(Item::longs(&[long(size)]).reshaped(Vec::new()))
+            one(Dense::longs(&[long(size)]).reshaped(Vec::new())?)
         },
         "SpaceToDepth" => space_to_depth,
         "Tile" => tile,
@@ -27,12 +22,7 @@ pub(super) fn kernel(kind: &str) -> Option<Run> {
 }
 
 /// Cumulative operators: `exclusive` leaves out the element itself, `reverse` starts at the end.
-fn cumulative(
-    call: &Call<'_>,
-    floats: fn(FlexTensor, usize) -> FlexTensor,
-    ints: fn(i64, i64) -> i64,
-    first: f64,
-) -> Made {
+fn cumulative(call: &Call<'_>, how: Fold, first: f64) -> Made {
     let x = call.input(0)?.clone();
     let shape = x.shape();
     let at = call.longs(1)?.and_then(|at| at.first().copied()).ok_or("the axis is missing")?;
@@ -40,23 +30,20 @@ fn cumulative(
     if shape.contains(&0) {
         return one(x);
     }
-    let (kind, dim) = (x.kind()?, dim_at(&shape, at)?);
+    let (kind, dim) = (x.dtype(), dim_at(&shape, at)?);
     let backwards: Vec<i64> = (0..long(dim)).rev().collect();
     let reverse = call.int("reverse", 0) != 0;
     let mut x = if reverse { x.selected(at, &backwards)? } else { x };
     if call.int("exclusive", 0) != 0 {
         let mut one = shape;
         *at_mut(&mut one, at)? = 1;
-        let begin = Item::filled(first, kind, &one)?;
+        let begin = Dense::filled(first, kind, &one)?;
         x = match dim {
             1 => begin,
-            _ => Item::concatenated(vec![begin, x.narrowed(at, 0, dim - 1)], at)?,
+            _ => Dense::joined(&[begin, x.cut(at, 0, dim - 1)?], at)?,
         };
     }
-    let y = match x {
-        Item::Float(_) => Item::Float(floats(x.widened()?.float()?, at)).cast(kind)?,
-        x => cumulated(&x, at, ints)?,
-    };
+    let y = x.cumulated(at, how)?;
     one(if reverse { y.selected(at, &backwards)? } else { y })
 }
 
@@ -82,7 +69,7 @@ fn depth_to_space(call: &Call<'_>) -> Made {
     let columns_first = ([examples, inner, block, block, rows, columns], [0, 1, 4, 2, 5, 3]);
     let (apart, order) = call.choice("mode", &[("DCR", depth_first), ("CRD", columns_first)])?;
     let whole = vec![examples, inner, rows * block, columns * block];
-    one(x.reshaped(apart.to_vec()).permuted(&order).reshaped(whole))
+    one(x.reshaped(apart.to_vec())?.permuted(&order)?.reshaped(whole)?)
 }
 
 fn space_to_depth(call: &Call<'_>) -> Made {
@@ -95,7 +82,7 @@ fn space_to_depth(call: &Call<'_>) -> Made {
     let orders = [("DCR", [0, 3, 5, 1, 2, 4]), ("CRD", [0, 1, 3, 5, 2, 4])];
     let order = call.choice("mode", &orders)?;
     let whole = vec![examples, channels * block * block, rows / block, columns / block];
-    one(x.reshaped(apart).permuted(&order).reshaped(whole))
+    one(x.reshaped(apart)?.permuted(&order)?.reshaped(whole)?)
 }
 
 /// Reverses the first elements of each sequence, and keeps the others.
@@ -118,7 +105,7 @@ fn reverse_sequence(call: &Call<'_>) -> Made {
     if shape.contains(&0) {
         return one(x);
     }
-    let turned = x.permuted(&order);
+    let turned = x.permuted(&order)?;
     let dims = turned.shape();
     let width = dims.iter().skip(2).product::<usize>();
     let lengths = lengths.iter().map(|length| count(*length)).collect::<Outcome<Vec<_>>>()?;
@@ -132,8 +119,8 @@ fn reverse_sequence(call: &Call<'_>) -> Made {
             rows.push(long(from * sequences + number));
         }
     }
-    let y = turned.reshaped(vec![steps * sequences, width]).selected(0, &rows)?;
-    one(y.reshaped(dims).permuted(&back))
+    let y = turned.reshaped(vec![steps * sequences, width])?.selected(0, &rows)?;
+    one(y.reshaped(dims)?.permuted(&back)?)
 }
 
 /// Repeats each dim.
@@ -147,9 +134,9 @@ fn tile(call: &Call<'_>) -> Made {
     let whole: Vec<usize> =
         shape.iter().zip(&times).map(|(dim, times)| dim.saturating_mul(*times)).collect();
     bounded(&whole)?;
-    let apart = shape.iter().flat_map(|dim| [1, *dim]).collect();
+    let apart: Vec<usize> = shape.iter().flat_map(|dim| [1, *dim]).collect();
     let pairs = times.iter().zip(&shape).flat_map(|(times, dim)| [*times, *dim]);
-    one(x.reshaped(apart).expanded(&pairs.collect::<Vec<_>>()).reshaped(whole))
+    one(x.reshaped(apart)?.expanded(&pairs.collect::<Vec<_>>())?.reshaped(whole)?)
 }
 
 /// Keeps the elements below or above a diagonal of each matrix; the others become 0.
@@ -170,7 +157,7 @@ fn trilu(call: &Call<'_>) -> Made {
     };
     let rows_of = |row: i64| (0_i64..).take(*columns).map(move |column| keeps(row, column));
     let mask: Vec<bool> = (0_i64..).take(*rows).flat_map(rows_of).collect();
-    let mask = Item::from_data(TensorData::new(mask, [*rows, *columns]));
-    let zero = Item::filled(0.0, x.kind()?, &shape)?;
-    one(zero.masked(mask.expanded(&shape).bool()?, &x)?)
+    let mask = Dense::truths(&mask, &[*rows, *columns])?;
+    let zero = x.zeros(&[])?;
+    one(zero.masked(&mask, &x)?)
 }

@@ -4,17 +4,14 @@
 //! value size]. With fewer key heads than query heads, neighbouring query heads share keys: their queries are rows of
 //! the same matrix product, and nothing is repeated. Half precision is computed in single precision.
 
-use burn_backend::ops::FloatTensorOps;
-use burn_backend::{BoolStore, DType as BurnType, Scalar};
-use burn_flex::Flex;
+use lodstone_model::DType;
 use lodstone_schema::Finding;
 use lodstone_schema::onnx::dtype;
 
-use super::linear::product;
+use super::dims::{bounded, long};
 use super::normalize::softmax;
-use super::tensor::{bounded, common, long};
 use super::{Call, Made, Run, all, count};
-use crate::item::{Item, Outcome, burn_type};
+use crate::tensor::{Dense, Extreme, Outcome, common, floats_are, product};
 
 pub(super) fn kernel(kind: &str) -> Option<Run> {
     Some(match kind {
@@ -38,28 +35,27 @@ fn attention(call: &Call<'_>) -> Made {
     let keys = continued(call.optional(4), new.0)?;
     let values = continued(call.optional(5), new.1)?;
     let sizes = Sizes::of(&query, &keys, &values)?;
-    let kind = query.kind()?;
+    let kind = query.dtype();
     let [q, k, v] = [&query.widened()?, &keys.widened()?, &values.widened()?];
-    let wide = q.kind()?;
+    let wide = q.dtype();
     let scale = match call.float("scale", 0.0) {
         0.0 => 1.0 / (sizes.size as f64).sqrt(),
         scale => scale.into(),
     };
     let Sizes { batch, heads, key_heads, queries, keys: length, value_size, .. } = sizes;
     // [batch, key heads, queries of all heads that share keys, size]
-    let rows = |x: Item, inner: usize| {
-        x.reshaped(vec![batch, key_heads, heads / key_heads * queries, inner])
-    };
+    let rows =
+        |x: Dense, inner: usize| x.reshaped([batch, key_heads, heads / key_heads * queries, inner]);
     let shape = [batch, heads, queries, length];
     // The scores, what becomes of them in each step, and the mask.
     let _scores = call.workspace(&shape, SCORES)?;
     let scores =
-        product(rows(q.scaled(scale)?, sizes.size), k.cast(wide)?.permuted(&[0, 1, 3, 2]))?
-            .reshaped(shape.to_vec());
+        product(&rows(q.scaled(scale)?, sizes.size)?, &k.cast_to(wide)?.permuted(&[0, 1, 3, 2])?)?
+            .reshaped(shape)?;
     let mode = call.int("qk_matmul_output_mode", 0);
     let softcap = f64::from(call.float("softcap", 0.0));
     let capped = match softcap > 0.0 {
-        true => scores.scaled(1.0 / softcap)?.map(Flex::float_tanh)?.scaled(softcap)?,
+        true => scores.scaled(1.0 / softcap)?.tanh()?.scaled(softcap)?,
         false => scores.clone(),
     };
     let bias = Bias { call, sizes: &sizes, wide }.sum()?;
@@ -71,10 +67,10 @@ fn attention(call: &Call<'_>) -> Made {
         true => biased.clone(),
         false => shares(call, &biased, bias.as_ref())?,
     };
-    let y = product(rows(shares.clone(), length), v.cast(wide)?)?;
-    let y = y.reshaped(vec![batch, heads, queries, value_size]).cast(kind)?;
+    let y = product(&rows(shares.clone(), length)?, &v.cast_to(wide)?)?;
+    let y = y.reshaped(vec![batch, heads, queries, value_size])?.cast_to(kind)?;
     let y = match is_packed {
-        true => y.permuted(&[0, 2, 1, 3]).reshaped(vec![batch, queries, heads * value_size]),
+        true => y.permuted(&[0, 2, 1, 3])?.reshaped(vec![batch, queries, heads * value_size])?,
         false => y,
     };
     if call.outputs() < 4 {
@@ -87,11 +83,11 @@ fn attention(call: &Call<'_>) -> Made {
         PROBABILITIES => shares,
         other => return Err(format!("`qk_matmul_output_mode` {other} is not supported").into()),
     };
-    all([y, keys, values, inner.cast(kind)?])
+    all([y, keys, values, inner.cast_to(kind)?])
 }
 
 /// Returns an input with separate heads: [batch, heads, length, size].
-pub(super) fn heads(call: &Call<'_>, number: usize, attribute: &str) -> Outcome<Item> {
+pub(super) fn heads(call: &Call<'_>, number: usize, attribute: &str) -> Outcome<Dense> {
     let x = call.input(number)?.clone();
     match *x.shape().as_slice() {
         [_, _, _, _] => Ok(x),
@@ -102,14 +98,14 @@ pub(super) fn heads(call: &Call<'_>, number: usize, attribute: &str) -> Outcome<
                 return Err(Finding::from(wrong).about_input(number));
             }
             let apart = vec![batch, length, heads, packed / heads];
-            Ok(x.reshaped(apart).permuted(&[0, 2, 1, 3]))
+            Ok(x.reshaped(apart)?.permuted(&[0, 2, 1, 3])?)
         }
         _ => Err(Finding::from("expected 3 or 4 dims").about_input(number)),
     }
 }
 
 /// Appends new keys or values to past ones.
-fn continued(past: Option<&Item>, new: Item) -> Outcome<Item> {
+fn continued(past: Option<&Dense>, new: Dense) -> Outcome<Dense> {
     let Some(past) = past else { return Ok(new) };
     let (before, after) = (past.shape(), new.shape());
     let others = |shape: &[usize]| {
@@ -121,7 +117,7 @@ fn continued(past: Option<&Item>, new: Item) -> Outcome<Item> {
     match (before.contains(&0), after.contains(&0)) {
         (true, _) => Ok(new),
         (_, true) => Ok(past.clone()),
-        _ => Item::concatenated(vec![past.clone(), new], 2),
+        _ => Dense::joined(&[past.clone(), new], 2),
     }
 }
 
@@ -137,7 +133,7 @@ struct Sizes {
 }
 
 impl Sizes {
-    fn of(query: &Item, keys: &Item, values: &Item) -> Outcome<Self> {
+    fn of(query: &Dense, keys: &Dense, values: &Dense) -> Outcome<Self> {
         let (query, keys, values) = (query.shape(), keys.shape(), values.shape());
         let (
             &[batch, heads, queries, size],
@@ -165,32 +161,30 @@ impl Sizes {
 }
 
 /// Returns the softmax of scores. Queries without any key have zeros.
-fn shares(call: &Call<'_>, scores: &Item, bias: Option<&Item>) -> Outcome<Item> {
-    let (kind, shape) = (scores.kind()?, scores.shape());
+fn shares(call: &Call<'_>, scores: &Dense, bias: Option<&Dense>) -> Outcome<Dense> {
+    let kind = scores.dtype();
     let code = i32::try_from(call.int("softmax_precision", 0)).ok().and_then(dtype::from_code);
-    let precision = match code.map(burn_type).transpose()? {
-        Some(BurnType::F64) => BurnType::F64,
+    let precision = match code {
+        Some(DType::Float64) => DType::Float64,
         _ => kind,
     };
-    let shares = Item::Float(softmax(scores.cast(precision)?.float()?, 3)).cast(kind)?;
+    let shares = softmax(&scores.cast_to(precision)?, 3)?.cast_to(kind)?;
     let Some(bias) = bias else { return Ok(shares) };
-    let top = Flex::float_max_dim(bias.float()?, bias.shape().len().saturating_sub(1));
-    let none = Scalar::Float(f64::NEG_INFINITY);
-    let is_masked = Item::Bool(Flex::float_equal_elem(top, none, BoolStore::Native));
-    let is_masked = is_masked.expanded(&shape).bool()?;
-    shares.map(|shares| Flex::float_mask_fill(shares, is_masked, Scalar::Float(0.0)))
+    let top = bias.extremes(bias.dims().len().saturating_sub(1), Extreme::Greatest)?;
+    let is_masked = floats_are!(&top, |top| top.is_infinite() && top < 0.0)?;
+    shares.masked(&is_masked, &shares.zeros(&[])?)
 }
 
 /// What is added to scores: masks are 0 where a query attends a key, and minus infinity elsewhere.
 struct Bias<'a> {
     call: &'a Call<'a>,
     sizes: &'a Sizes,
-    wide: BurnType,
+    wide: DType,
 }
 
 impl Bias<'_> {
     /// Returns the sum of the mask and of the ranges of keys; it broadcasts to the scores.
-    fn sum(&self) -> Outcome<Option<Item>> {
+    fn sum(&self) -> Outcome<Option<Dense>> {
         let (mask, ranges) = (self.mask()?, self.ranges()?);
         let sum = match (mask, ranges) {
             (Some(mask), Some(ranges)) => mask.plus(&ranges)?,
@@ -204,7 +198,7 @@ impl Bias<'_> {
             true => {
                 let missing = scores.len() - sum.shape().len();
                 let dims = [vec![1; missing], sum.shape()].concat();
-                Ok(Some(sum.reshaped(dims)))
+                Ok(Some(sum.reshaped(dims)?))
             }
             false => {
                 Err(format!("the mask {:?} does not broadcast to {scores:?}", sum.shape()).into())
@@ -213,15 +207,14 @@ impl Bias<'_> {
     }
 
     /// Returns the mask; it may have fewer keys, the others are not attended.
-    fn mask(&self) -> Outcome<Option<Item>> {
+    fn mask(&self) -> Outcome<Option<Dense>> {
         let Some(mask) = self.call.optional(3) else { return Ok(None) };
-        let wide = match mask {
-            Item::Bool(_) => {
-                let no = Item::filled(f64::NEG_INFINITY, self.wide, &mask.shape())?;
-                let yes = Item::filled(0.0, self.wide, &mask.shape())?;
-                no.masked(mask.bool()?, &yes)?
+        let wide = match mask.dtype() {
+            DType::Bool => {
+                let no = Dense::filled(f64::NEG_INFINITY, self.wide, &[])?;
+                no.masked(mask, &Dense::filled(0.0, self.wide, &[])?)?
             }
-            _ => mask.cast(self.wide)?,
+            _ => mask.cast_to(self.wide)?,
         };
         let missing = match wide.shape().last() {
             Some(&found) if found < self.sizes.keys => self.sizes.keys - found,
@@ -231,13 +224,13 @@ impl Bias<'_> {
         if let Some(last) = pads.last_mut() {
             *last = (0, long(missing));
         }
-        let none = Item::filled(f64::NEG_INFINITY, self.wide, &[1])?;
+        let none = Dense::filled(f64::NEG_INFINITY, self.wide, &[1])?;
         wide.padded(&pads, &none).map(Some)
     }
 
     /// Returns the bias of causality, of windows, and of the number of keys that are not padding:
     /// [1 or batch, 1, queries, keys].
-    fn ranges(&self) -> Outcome<Option<Item>> {
+    fn ranges(&self) -> Outcome<Option<Dense>> {
         let Sizes { batch, queries, keys, .. } = *self.sizes;
         let is_causal = self.call.int("is_causal", 0) != 0;
         let window = |name: &str| usize::try_from(self.call.int(name, -1)).ok();
@@ -275,6 +268,6 @@ impl Bias<'_> {
                 }
             }
         }
-        Item::numbers(values, self.wide, &[examples, 1, queries, keys]).map(Some)
+        Dense::numbers(values, self.wide, &[examples, 1, queries, keys]).map(Some)
     }
 }

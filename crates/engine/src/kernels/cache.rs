@@ -3,12 +3,11 @@
 use lodstone_model::{AttributeValue, Op};
 use lodstone_schema::Finding;
 
+use super::dims::long;
 use super::sequence::{attribute, value};
-use super::tensor::long;
 use super::{Made, RunValues, around, axis};
 use crate::budget::Memory;
-use crate::dense::Dense;
-use crate::item::{Item, Outcome};
+use crate::tensor::{Dense, Outcome};
 use crate::value::Value;
 
 pub(super) fn kernel(kind: &str) -> Option<RunValues> {
@@ -37,7 +36,7 @@ fn scatter(op: &Op, inputs: &[Option<Value>], memory: Memory<'_>) -> Made {
         _ => false,
     };
     let starts = match inputs.get(2).and_then(Option::as_ref) {
-        Some(starts) => Item::of(starts.dense()?)?.to_longs()?,
+        Some(starts) => starts.dense()?.to_longs()?,
         None => vec![0; batch],
     };
     if starts.len() != batch {

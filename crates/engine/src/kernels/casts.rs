@@ -6,9 +6,8 @@ use lodstone_schema::onnx::dtype;
 use super::sequence::{attribute, value};
 use super::{Made, RunValues, text_casts};
 use crate::budget::Memory;
-use crate::dense::Dense;
-use crate::item::Outcome;
 use crate::narrow::{Power, Rounding, narrowed, widened};
+use crate::tensor::{Dense, Outcome};
 use crate::value::Value;
 
 pub(super) fn kernel(kind: &str) -> Option<RunValues> {
@@ -43,7 +42,7 @@ fn cast(op: &Op, inputs: &[Option<Value>], to: DType, memory: Memory<'_>) -> Mad
         _ => Power::Up,
     };
     let rounding = Rounding { saturate: attribute(op, "saturate", 1) != 0, power };
-    Ok(vec![narrowed(widened(x.dense()?)?, to, rounding)?.into()])
+    Ok(vec![narrowed(&widened(x.dense()?)?, to, rounding)?.into()])
 }
 
 /// Reinterprets the bits of each element as another type of the same size.

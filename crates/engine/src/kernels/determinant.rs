@@ -1,8 +1,8 @@
 //! Determinants of square matrices.
 
-use super::tensor::bounded;
+use super::dims::bounded;
 use super::{Call, Made, Run, one};
-use crate::item::Item;
+use crate::tensor::Dense;
 
 pub(super) fn kernel(kind: &str) -> Option<Run> {
     Some(match kind {
@@ -27,7 +27,7 @@ fn determinants(call: &Call<'_>) -> Made {
             x.to_doubles()?.chunks_exact_mut(size * size).map(|it| determinant(it, size)).collect()
         }
     };
-    one(Item::numbers(made, x.kind()?, stack)?)
+    one(Dense::numbers(made, x.dtype(), stack)?)
 }
 
 /// Returns the product of the pivots of Gaussian elimination, which takes the largest element of a column as its pivot.

@@ -6,10 +6,9 @@
 
 use std::collections::HashMap;
 
-use super::linear::product;
-use super::tensor::{bounded, long};
+use super::dims::{bounded, long};
 use super::{Call, Made, Run, at_mut, one};
-use crate::item::{Item, Outcome};
+use crate::tensor::{Dense, Outcome, product};
 
 pub(super) fn kernel(kind: &str) -> Option<Run> {
     Some(match kind {
@@ -35,7 +34,7 @@ enum Label {
 #[derive(Clone)]
 struct Term {
     labels: Vec<Label>,
-    item: Item,
+    item: Dense,
 }
 
 fn einsum(call: &Call<'_>) -> Made {
@@ -52,7 +51,7 @@ fn einsum(call: &Call<'_>) -> Made {
             format!("`{equation}` has {} terms for {} inputs", parts.len(), inputs.len()).into()
         );
     }
-    let kind = call.input(0)?.kind()?;
+    let kind = call.input(0)?.dtype();
     let mut named = Vec::new();
     for (part, input) in parts.iter().zip(&inputs) {
         named.push((labels(part, input.shape().len())?, input.widened()?));
@@ -79,7 +78,7 @@ fn einsum(call: &Call<'_>) -> Made {
     }
     let dims: Vec<usize> = result.iter().filter_map(|label| sizes.get(label)).copied().collect();
     if bounded(&dims)? == 0 || sizes.values().any(|size| *size == 0) {
-        return one(Item::filled(0.0, kind, &dims)?);
+        return one(Dense::filled(0.0, kind, &dims)?);
     }
     let mut terms = Vec::new();
     for (labels, item) in named {
@@ -101,8 +100,8 @@ fn einsum(call: &Call<'_>) -> Made {
         let next = next.summed(&|label| is_kept(label) || sum.labels.contains(label))?;
         sum = sum.times(&next, call, &is_kept, &sizes)?;
     }
-    let full = sum.arranged(&result)?.item.expanded(&dims);
-    one(full.cast(kind)?)
+    let full = sum.arranged(&result)?.item.expanded(&dims)?;
+    one(full.cast_to(kind)?)
 }
 
 /// Returns the labels of a term for a tensor of the given rank.
@@ -127,7 +126,7 @@ fn labels(term: &str, rank: usize) -> Outcome<Vec<Label>> {
 }
 
 /// Returns the labels of a result that the equation does not name: the ellipsis, and the letters that appear once.
-fn implied(named: &[(Vec<Label>, Item)]) -> Vec<Label> {
+fn implied(named: &[(Vec<Label>, Dense)]) -> Vec<Label> {
     let mut counts: HashMap<Label, usize> = HashMap::new();
     for label in named.iter().flat_map(|(labels, _)| labels) {
         *counts.entry(*label).or_insert(0) += 1;
@@ -144,7 +143,7 @@ fn implied(named: &[(Vec<Label>, Item)]) -> Vec<Label> {
 }
 
 /// Returns the size of each label; dims of 1 broadcast.
-fn sizes(named: &[(Vec<Label>, Item)]) -> Outcome<HashMap<Label, usize>> {
+fn sizes(named: &[(Vec<Label>, Dense)]) -> Outcome<HashMap<Label, usize>> {
     let mut sizes: HashMap<Label, usize> = HashMap::new();
     for (labels, item) in named {
         for (label, dim) in labels.iter().zip(item.shape()) {
@@ -161,7 +160,7 @@ fn sizes(named: &[(Vec<Label>, Item)]) -> Outcome<HashMap<Label, usize>> {
 
 impl Term {
     /// Selects the diagonal of repeated labels.
-    fn of(labels: Vec<Label>, item: Item, sizes: &HashMap<Label, usize>) -> Outcome<Self> {
+    fn of(labels: Vec<Label>, item: Dense, sizes: &HashMap<Label, usize>) -> Outcome<Self> {
         let mut term = Self { labels, item };
         while let Some((first, second)) = term.repeated() {
             let shape = term.item.shape();
@@ -175,10 +174,10 @@ impl Term {
             let mut order: Vec<usize> =
                 (0..shape.len()).filter(|at| ![first, second].contains(at)).collect();
             order.extend([first, second]);
-            let square = term.item.expanded(&whole).permuted(&order);
+            let square = term.item.expanded(&whole)?.permuted(&order)?;
             let mut dims = square.shape();
             dims.truncate(dims.len().saturating_sub(2));
-            let flat = square.reshaped([dims.clone(), vec![size * size]].concat());
+            let flat = square.reshaped([dims.clone(), vec![size * size]].concat())?;
             let places: Vec<i64> = (0..size).map(|at| long(at * (size + 1))).collect();
             let at = dims.len();
             term.item = flat.selected(at, &places)?;
@@ -207,22 +206,10 @@ impl Term {
         let term = self.arranged(&[kept.clone(), gone].concat())?;
         let shape = term.item.shape();
         let (front, back) = shape.split_at(kept.len());
-        let flat = term.item.reshaped([front, &[back.iter().product()]].concat());
+        let flat = term.item.reshaped([front, &[back.iter().product()]].concat())?;
         let at = kept.len();
-        let item = match flat {
-            Item::Float(_) => flat.total(&[at])?,
-            // Sums of integers are products with ones, which wrap around.
-            flat => {
-                let ones = Item::filled(1.0, flat.kind()?, &[back.iter().product(), 1])?;
-                product(
-                    flat.reshaped(
-                        [&[front.iter().product()], &[back.iter().product()][..]].concat(),
-                    ),
-                    ones,
-                )?
-            }
-        };
-        Ok(Self { labels: kept, item: item.reshaped(front.to_vec()) })
+        let item = flat.total(&[at])?;
+        Ok(Self { labels: kept, item: item.reshaped(front.to_vec())? })
     }
 
     /// Orders the dims by labels; labels that it does not have become dims of 1.
@@ -235,7 +222,7 @@ impl Term {
         let found = self.item.shape();
         let dim = |label: &Label| place(label).and_then(|at| found.get(at)).copied().unwrap_or(1);
         let dims: Vec<usize> = labels.iter().map(dim).collect();
-        let item = self.item.permuted(&order).reshaped(dims);
+        let item = self.item.permuted(&order)?.reshaped(dims)?;
         Ok(Self { labels: labels.to_vec(), item })
     }
 
@@ -270,15 +257,15 @@ impl Term {
             .collect::<Outcome<Vec<_>>>()?;
         let matrices = |term: Self, labels: [&[Label]; 3], dims: [usize; 3]| {
             let labels = labels.concat();
-            let item = term.arranged(&labels)?.item.expanded(&size(&labels));
-            Ok::<_, lodstone_schema::Finding>(item.reshaped(dims.to_vec()))
+            let item = term.arranged(&labels)?.item.expanded(&size(&labels))?;
+            item.reshaped(dims)
         };
         let a = matrices(self, [&batch, &rows, &inner], [count, height, depth])?;
         let b = matrices(other.clone(), [&batch, &inner, &columns], [count, depth, width])?;
         let labels = [batch, rows, columns].concat();
         // Without inner labels, it is a product of elements.
-        let made = if depth == 1 { a.times(&b)? } else { product(a, b)? };
+        let made = if depth == 1 { a.times(&b)? } else { product(&a, &b)? };
         let dims = size(&labels);
-        Ok(Self { labels, item: made.reshaped(dims) })
+        Ok(Self { labels, item: made.reshaped(dims)? })
     }
 }

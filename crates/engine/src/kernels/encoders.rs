@@ -2,17 +2,16 @@
 
 use std::collections::HashMap;
 
-use burn_backend::DType as BurnType;
 use bytes::Bytes;
-use lodstone_model::{AttributeValue, Op};
+use lodstone_model::{AttributeValue, DType, Op};
 use lodstone_schema::Finding;
 
+use super::dims::bounded;
 use super::scores::{Rows, scored};
 use super::sequence::{attribute, value};
-use super::tensor::bounded;
 use super::{Call, Made, Run, RunValues, count, one};
 use crate::budget::Memory;
-use crate::item::{Item, Outcome};
+use crate::tensor::{Dense, Outcome};
 use crate::value::{Strings, Value};
 
 pub(super) fn kernel(kind: &str) -> Option<Run> {
@@ -52,14 +51,14 @@ fn scale(call: &Call<'_>) -> Made {
     }
     let pairs: Vec<(f64, f64)> =
         offsets.iter().zip(scales).map(|(a, b)| (f64::from(*a), f64::from(*b))).collect();
-    let is_single = x.kind()? != BurnType::F64;
+    let is_single = x.dtype() != DType::Float64;
     let of = |(value, (offset, scale)): (f64, &(f64, f64))| match is_single {
         true => f64::from(single(value - offset)) * scale,
         false => (value - offset) * scale,
     };
-    let numbers = if is_single { x.cast(BurnType::F32)? } else { x.clone() };
+    let numbers = if is_single { x.cast_to(DType::Float32)? } else { x.clone() };
     let made = numbers.to_doubles()?.into_iter().zip(pairs.iter().cycle()).map(of).collect();
-    one(Item::numbers(made, BurnType::F32, &x.shape())?)
+    one(Dense::numbers(made, DType::Float32, &x.shape())?)
 }
 
 #[expect(clippy::cast_possible_truncation, reason = "it rounds to single precision")]
@@ -87,13 +86,13 @@ fn normalize(call: &Call<'_>) -> Made {
     };
     let rows = Rows::of(x)?;
     let made = rows.each().map(of).collect::<Outcome<Vec<_>>>()?;
-    one(scored(made, rows.features)?.reshaped(x.shape()))
+    one(scored(made, rows.features)?.reshaped(x.shape())?)
 }
 
 /// Replaces one value, which may be NaN, by another one: one for all, or one for each feature.
 fn impute(call: &Call<'_>) -> Made {
     let x = call.input(0)?;
-    let (shape, kind) = (x.shape(), x.kind()?);
+    let (shape, kind) = (x.shape(), x.dtype());
     let features = features(&shape)?;
     let empty = || Finding::from("expected imputed values, found none");
     if !kind.is_float() {
@@ -103,7 +102,7 @@ fn impute(call: &Call<'_>) -> Made {
         let old = call.int("replaced_value_int64", 0);
         let pairs = x.to_longs()?.into_iter().zip(new.iter().cycle());
         let made: Vec<i64> = pairs.map(|(x, new)| if x == old { *new } else { x }).collect();
-        return one(Item::longs(&made).reshaped(shape).cast(kind)?);
+        return one(Dense::longs(&made).reshaped(shape)?.cast_to(kind)?);
     }
     let new = call.floats("imputed_value_floats");
     let new = if new.len() == features { new } else { new.get(..1).ok_or_else(empty)? };
@@ -111,7 +110,7 @@ fn impute(call: &Call<'_>) -> Made {
     let pairs = x.to_doubles()?.into_iter().zip(new.iter().cycle());
     let is_old = |x: f64| x == old || (x.is_nan() && old.is_nan());
     let made = pairs.map(|(x, new)| if is_old(x) { f64::from(*new) } else { x }).collect();
-    one(Item::numbers(made, kind, &shape)?)
+    one(Dense::numbers(made, kind, &shape)?)
 }
 
 /// Concatenates the first features of each input, as many as the attribute has; missing ones are 0.
@@ -136,11 +135,11 @@ fn join(call: &Call<'_>) -> Made {
 }
 
 /// Returns rows of all elements behind the first dim.
-fn flat(x: &Item) -> Outcome<Rows> {
+fn flat(x: &Dense) -> Outcome<Rows> {
     let shape = x.shape();
     match shape.as_slice() {
         [rows, behind @ ..] if behind.len() != 1 && !behind.is_empty() => {
-            Rows::of(&x.clone().reshaped(vec![*rows, behind.iter().product()]))
+            Rows::of(&x.reshaped(vec![*rows, behind.iter().product()])?)
         }
         _ => Rows::of(x),
     }
@@ -195,7 +194,7 @@ fn indices(x: &Value, categories: &Categories) -> Outcome<(Vec<Option<usize>>, V
         }
         x => {
             let known = table(&categories.numbers);
-            let numbers = Item::of(x.dense()?)?.cast(BurnType::I64)?;
+            let numbers = x.dense()?.cast_to(DType::Int64)?;
             let places = numbers.to_longs()?.iter().map(|it| known.get(it).copied()).collect();
             Ok((places, numbers.shape()))
         }
@@ -211,7 +210,7 @@ fn map_categories(op: &Op, inputs: &[Option<Value>], memory: Memory<'_>) -> Made
         let default = attribute(op, "default_int64", -1);
         let number = |at: Option<usize>| at.and_then(|at| categories.numbers.get(at).copied());
         let made: Vec<i64> = places.into_iter().map(|at| number(at).unwrap_or(default)).collect();
-        return Ok(vec![Item::longs(&made).reshaped(dims).dense()?.into()]);
+        return Ok(vec![Dense::longs(&made).reshaped(dims)?.into()]);
     }
     let default = match op.attribute("default_string") {
         Some(AttributeValue::String(text)) => Bytes::copy_from_slice(&text.0),
@@ -238,5 +237,5 @@ fn one_hot(op: &Op, inputs: &[Option<Value>], memory: Memory<'_>) -> Made {
     for (row, place) in made.chunks_mut(number.max(1)).zip(places) {
         place.and_then(|at| row.get_mut(at)).into_iter().for_each(|cell| *cell = 1);
     }
-    Ok(vec![Item::longs(&made).reshaped(dims).cast(BurnType::F32)?.dense()?.into()])
+    Ok(vec![Dense::longs(&made).reshaped(dims)?.cast_to(DType::Float32)?.into()])
 }

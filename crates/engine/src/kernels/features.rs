@@ -6,13 +6,12 @@ use bytes::Bytes;
 use lodstone_model::{AttributeValue, DType, Op};
 use lodstone_schema::Finding;
 
+use super::dims::bounded;
 use super::indexing::places;
 use super::sequence::value;
-use super::tensor::bounded;
 use super::{Call, Made, Run, RunValues, one};
 use crate::budget::Memory;
-use crate::dense::Dense;
-use crate::item::{Item, Outcome};
+use crate::tensor::{Dense, Outcome};
 use crate::value::{STRING, Strings, Value};
 
 pub(super) fn kernel(kind: &str) -> Option<Run> {
@@ -39,7 +38,7 @@ fn extract(call: &Call<'_>) -> Made {
     };
     let made = x.selected(last, &places(numbers, dim)?)?;
     let whole = if last == 0 { [vec![1], made.shape()].concat() } else { made.shape() };
-    one(made.reshaped(whole))
+    one(made.reshaped(whole)?)
 }
 
 /// Returns 1 where elements are above a threshold, and 0 elsewhere.
@@ -47,7 +46,7 @@ fn binarize(call: &Call<'_>) -> Made {
     let (x, threshold) = (call.input(0)?, f64::from(call.float("threshold", 0.0)));
     let above = |value: f64| f64::from(u8::from(value > threshold));
     let made = x.to_doubles()?.into_iter().map(above).collect();
-    one(Item::numbers(made, x.kind()?, &x.shape())?)
+    one(Dense::numbers(made, x.dtype(), &x.shape())?)
 }
 
 /// A label: its bytes, which are equal for equal keys.

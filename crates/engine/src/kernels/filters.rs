@@ -1,14 +1,14 @@
 //! Windows of signals, and the filters of the mel scale.
 
+use lodstone_model::DType;
 use std::f64::consts::PI;
 
-use burn_backend::DType as BurnType;
 use lodstone_schema::Finding;
 use lodstone_schema::onnx::dtype;
 
-use super::tensor::{bounded, elements};
+use super::dims::{bounded, elements};
 use super::{Call, Made, Run, count, one};
-use crate::item::{Item, Outcome, burn_type};
+use crate::tensor::{Dense, Outcome};
 
 pub(super) fn kernel(kind: &str) -> Option<Run> {
     Some(match kind {
@@ -21,9 +21,9 @@ pub(super) fn kernel(kind: &str) -> Option<Run> {
 }
 
 /// Returns the element type of the result.
-fn target(call: &Call<'_>) -> Outcome<BurnType> {
+fn target(call: &Call<'_>) -> Outcome<DType> {
     let code = i32::try_from(call.int("output_datatype", 1)).ok();
-    burn_type(code.and_then(dtype::from_code).ok_or("expected an element type")?)
+    code.and_then(dtype::from_code).ok_or_else(|| "expected an element type".into())
 }
 
 /// Returns a sum of cosines with the given factors: of 0, 1 and 2 periods over the window.
@@ -40,7 +40,7 @@ fn window(call: &Call<'_>, factors: &[f64]) -> Made {
             .map(|(turns, factor)| factor * (turns as f64 * angle).cos())
             .sum()
     };
-    one(Item::numbers((0..size).map(value).collect(), target(call)?, &[size])?)
+    one(Dense::numbers((0..size).map(value).collect(), target(call)?, &[size])?)
 }
 
 /// Returns triangular filters, evenly spaced on the mel scale: [frequencies, bins].
@@ -92,5 +92,5 @@ fn mel(call: &Call<'_>) -> Made {
             put(row, (right - row) as f64 / (right - middle) as f64);
         }
     }
-    one(Item::numbers(values, target(call)?, &[rows, bins])?)
+    one(Dense::numbers(values, target(call)?, &[rows, bins])?)
 }

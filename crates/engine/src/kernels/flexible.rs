@@ -2,30 +2,29 @@
 //!
 //! Queries are [batch, query heads, queries, size]; neighbouring query heads share the keys of one key head.
 
-use burn_backend::DType as BurnType;
-use lodstone_model::{AttributeValue, Op};
+use lodstone_model::{AttributeValue, DType, Op};
 use lodstone_schema::Finding;
 use lodstone_schema::onnx::dtype;
 
 use super::attention::SCORES;
-use super::linear::product;
+use super::dims::bounded;
 use super::normalize::softmax;
 use super::sequence::{attribute, value};
-use super::tensor::bounded;
-use crate::item::{Item, Outcome, burn_type};
+use crate::narrow::supported;
+use crate::tensor::{Dense, Outcome, product};
 use crate::value::Value;
 
-fn item(value: &Value) -> Outcome<Item> {
-    Item::of(value.dense()?)
+fn item(value: &Value) -> Outcome<Dense> {
+    supported(value.dense()?)
 }
 
 /// Brings the rows of query heads that share keys together: [batch, key heads, rows, size].
-fn rows(x: Item, key_heads: usize) -> Outcome<Item> {
+fn rows(x: Dense, key_heads: usize) -> Outcome<Dense> {
     let &[batch, heads, length, size] = x.shape().as_slice() else {
         return Err("expected 4 dims".into());
     };
     match heads.checked_rem(key_heads) {
-        Some(0) => Ok(x.reshaped(vec![batch, key_heads, heads / key_heads * length, size])),
+        Some(0) => Ok(x.reshaped(vec![batch, key_heads, heads / key_heads * length, size])?),
         _ => Err(format!("{heads} query heads do not divide into {key_heads} key heads").into()),
     }
 }
@@ -53,11 +52,11 @@ pub(crate) fn scores(op: &Op, inputs: &[Option<Value>]) -> Outcome<Value> {
         return Err(format!("queries {shape:?} do not fit keys {of_keys:?}").into());
     }
     let precision = match attribute(op, "softmax_precision", 0) {
-        0 if query.kind()? == BurnType::F64 => BurnType::F64,
-        0 => BurnType::F32,
+        0 if query.dtype() == DType::Float64 => DType::Float64,
+        0 => DType::Float32,
         code => {
             let known = i32::try_from(code).ok().and_then(dtype::from_code);
-            burn_type(known.ok_or("expected an element type")?)?
+            known.ok_or("expected an element type")?
         }
     };
     let scale = match op.attribute("scale") {
@@ -65,19 +64,17 @@ pub(crate) fn scores(op: &Op, inputs: &[Option<Value>]) -> Outcome<Value> {
         _ => 1.0 / (size as f64).sqrt(),
     };
     let wide = query.widened()?;
-    let keys = keys.cast(wide.kind()?)?.permuted(&[0, 1, 3, 2]);
-    let scores = product(rows(wide.scaled(scale)?, key_heads)?, keys)?;
-    Ok(scores.reshaped(whole.to_vec()).cast(precision)?.dense()?.into())
+    let keys = keys.cast_to(wide.dtype())?.permuted(&[0, 1, 3, 2])?;
+    let scores = product(&rows(wide.scaled(scale)?, key_heads)?, &keys)?;
+    Ok(scores.reshaped(whole.to_vec())?.cast_to(precision)?.into())
 }
 
 /// Returns the softmax of scores.
 pub(crate) fn shares(scores: &Value) -> Outcome<Value> {
     let scores = item(scores)?;
     match scores.shape().as_slice() {
-        dims @ [_, _, _, _] if !dims.contains(&0) => {
-            Ok(scores.map(|scores| softmax(scores, 3))?.dense()?.into())
-        }
-        [_, _, _, _] => Ok(scores.dense()?.into()),
+        dims @ [_, _, _, _] if !dims.contains(&0) => Ok(softmax(&scores, 3)?.into()),
+        [_, _, _, _] => Ok(scores.into()),
         other => Err(format!("expected scores of 4 dims, found {other:?}").into()),
     }
 }
@@ -95,6 +92,6 @@ pub(crate) fn weighted(inputs: &[Option<Value>], shares: &Value) -> Outcome<Valu
         return Err(Finding::from(format!("values {of_values:?} do not fit shares {dims:?}")));
     }
     let wide = shares.widened()?;
-    let made = product(rows(wide.clone(), key_heads)?, values.cast(wide.kind()?)?)?;
-    Ok(made.reshaped(vec![batch, heads, queries, size]).cast(values.kind()?)?.dense()?.into())
+    let made = product(&rows(wide.clone(), key_heads)?, &values.cast_to(wide.dtype())?)?;
+    Ok(made.reshaped(vec![batch, heads, queries, size])?.cast_to(values.dtype())?.into())
 }

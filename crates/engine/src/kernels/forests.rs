@@ -5,14 +5,12 @@
 
 use std::collections::{BTreeSet, HashMap};
 
-use burn_backend::DType as BurnType;
-use lodstone_model::AttributeValue;
+use lodstone_model::{AttributeValue, DType};
 
+use super::dims::bounded;
 use super::scores::{Classes, Second, Transform, best, classified, scored};
-use super::tensor::bounded;
 use super::{Call, Made, Run, count, one};
-use crate::dense::Dense;
-use crate::item::Outcome;
+use crate::tensor::{Dense, Outcome};
 
 pub(super) fn kernel(kind: &str) -> Option<Run> {
     Some(match kind {
@@ -98,7 +96,7 @@ impl Forest {
         }
         let mut nodes = Self::branches(call, &modes, trees, &known)?;
         Self::weigh(call, prefix, targets, &known, &mut nodes)?;
-        let is_single = call.input(0)?.kind()? != BurnType::F64;
+        let is_single = call.input(0)?.dtype() != DType::Float64;
         Ok(Self { nodes, roots, targets, base: floats(call, "base_values")?, is_single })
     }
 
@@ -231,9 +229,9 @@ fn each_row<T>(call: &Call<'_>, of: impl Fn(&[f64]) -> Outcome<T>) -> Outcome<Ve
     if features == 0 {
         return Err("expected features, found none".into());
     }
-    let values = match x.kind()? {
-        BurnType::F64 => x.to_doubles()?,
-        _ => x.cast(BurnType::F32)?.to_doubles()?,
+    let values = match x.dtype() {
+        DType::Float64 => x.to_doubles()?,
+        _ => x.cast_to(DType::Float32)?.to_doubles()?,
     };
     let row = |at: usize| values.get(at * features..(at + 1) * features).unwrap_or_default();
     (0..rows).map(|at| of(row(at))).collect()

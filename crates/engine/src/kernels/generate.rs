@@ -1,15 +1,14 @@
 //! Tensors that are generated from scalars and dims.
 
-use burn_backend::TensorData;
 use lodstone_model::{AttributeValue, DType, Tensor};
 use lodstone_schema::Finding;
 use lodstone_schema::onnx::dtype;
 use lodstone_store::Blob;
 
-use super::tensor::{MAX_ELEMENTS, bounded, converted, dims_from, elements, long};
+use super::dims::{MAX_ELEMENTS, bounded, dims_from, elements, long};
 use super::{Call, Made, Run, at_mut, axis, one};
-use crate::dense::Dense;
-use crate::item::{Item, burn_type};
+use crate::narrow::supported;
+use crate::tensor::Dense;
 
 pub(super) fn kernel(kind: &str) -> Option<Run> {
     Some(match kind {
@@ -24,19 +23,15 @@ pub(super) fn kernel(kind: &str) -> Option<Run> {
 
 fn constant(call: &Call<'_>) -> Made {
     let made = call.op.attributes.iter().find_map(|attribute| {
-        let floats = |values: &[f32], shape: &[usize]| {
-            Ok(Item::from_data(TensorData::new(values.to_vec(), shape.to_vec())))
-        };
+        let floats = |values: &[f32], shape: &[usize]| Dense::from_vec(values.to_vec(), shape);
         Some(match (attribute.name.as_str(), &attribute.value) {
             ("value", AttributeValue::Tensor(value)) => {
-                Dense::of(value).and_then(|value| Item::of(&value))
+                Dense::of(value).and_then(|value| supported(&value))
             }
             ("value_float", AttributeValue::Float(value)) => floats(&[*value], &[]),
             ("value_floats", AttributeValue::Floats(values)) => floats(values, &[values.len()]),
-            ("value_int", AttributeValue::Long(value)) => {
-                Ok(Item::longs(&[*value]).reshaped(Vec::new()))
-            }
-            ("value_ints", AttributeValue::Longs(values)) => Ok(Item::longs(values)),
+            ("value_int", AttributeValue::Long(value)) => Dense::longs(&[*value]).reshaped([]),
+            ("value_ints", AttributeValue::Longs(values)) => Ok(Dense::longs(values)),
             _ => return None,
         })
     });
@@ -53,8 +48,8 @@ fn constant_of_shape(call: &Call<'_>) -> Made {
     if value.shape != [1] {
         return Err(format!("expected `value` of the shape [1], found {:?}", value.shape).into());
     }
-    let element = Item::of(&Dense::of(&value)?)?.reshaped(vec![1; dims.len()]);
-    one(element.expanded(&dims))
+    let element = supported(&Dense::of(&value)?)?.reshaped(vec![1; dims.len()])?;
+    one(element.expanded(&dims)?)
 }
 
 /// Returns 1 on a diagonal.
@@ -67,9 +62,9 @@ fn eye_like(call: &Call<'_>) -> Made {
     let to = match call.op.attribute("dtype") {
         Some(AttributeValue::Long(code)) => {
             let to = i32::try_from(*code).ok().and_then(dtype::from_code);
-            burn_type(to.ok_or("expected an element type")?)?
+            to.ok_or("expected an element type")?
         }
-        _ => x.kind()?,
+        _ => x.dtype(),
     };
     let offset = call.int("k", 0);
     let mut values = vec![0.0; bounded(&[rows, columns])?];
@@ -79,7 +74,7 @@ fn eye_like(call: &Call<'_>) -> Made {
             *slot = 1.0;
         }
     }
-    one(Item::numbers(values, to, &shape)?)
+    one(Dense::numbers(values, to, &shape)?)
 }
 
 /// Returns one of two values, the second where the index along the new axis equals the input.
@@ -107,21 +102,21 @@ fn one_hot(call: &Call<'_>) -> Made {
         *at_mut(&mut mask, target)? = true;
     }
     let of = |number: usize| {
-        let one = values.clone().narrowed(0, number, number + 1);
-        one.reshaped(vec![1; dims.len()]).expanded(&dims)
+        let one = values.cut(0, number, number + 1)?;
+        one.reshaped([])?.expanded(&dims)
     };
-    let (off, on) = (of(0), of(1));
+    let (off, on) = (of(0)?, of(1)?);
     if mask.is_empty() {
         return one(off);
     }
-    one(off.masked(Item::truths(mask, &dims).bool()?, &on)?)
+    one(off.masked(&Dense::truths(&mask, &dims)?, &on)?)
 }
 
 fn range(call: &Call<'_>) -> Made {
     let (start, limit, step) = (call.input(0)?, call.input(1)?, call.input(2)?);
-    let to = burn_type(start.dtype()?)?;
-    if let Item::Int(_) = start {
-        let number = |item: &Item| {
+    let to = start.dtype();
+    if !to.is_float() {
+        let number = |item: &Dense| {
             item.to_longs()?.first().copied().ok_or_else(|| Finding::from("the tensor is empty"))
         };
         let (start, limit, step) = (number(start)?, number(limit)?, number(step)?);
@@ -136,9 +131,9 @@ fn range(call: &Call<'_>) -> Made {
         let values = (0..long(dims.iter().product()))
             .map(|number| start.wrapping_add(number.wrapping_mul(step)));
         let values: Vec<i64> = values.collect();
-        return one(converted(Item::longs(&values), to)?);
+        return one(Dense::longs(&values).cast_to(to)?);
     }
-    let number = |item: &Item| {
+    let number = |item: &Dense| {
         item.to_doubles()?.first().copied().ok_or_else(|| Finding::from("the tensor is empty"))
     };
     let (start, limit, step) = (number(start)?, number(limit)?, number(step)?);
@@ -148,6 +143,6 @@ fn range(call: &Call<'_>) -> Made {
     }
     let values: Vec<f64> =
         (0..elements(count)).map(|number| start + number as f64 * step).collect();
-    let made = TensorData::new(values.clone(), [values.len()]);
-    one(converted(Item::from_data(made), to)?)
+    let dims = [values.len()];
+    one(Dense::numbers(values, to, &dims)?)
 }

@@ -2,11 +2,10 @@
 
 use lodstone_schema::Finding;
 
-use super::linear::product;
-use super::tensor::{bounded, dims_from, elements};
+use super::dims::{bounded, dims_from, elements};
 use super::windows::{Windows, spatial};
 use super::{Call, Made, Run, count, one};
-use crate::item::{Item, Outcome};
+use crate::tensor::{Dense, Outcome, product};
 
 pub(super) fn kernel(kind: &str) -> Option<Run> {
     Some(match kind {
@@ -30,7 +29,7 @@ fn affine_grid(call: &Call<'_>) -> Made {
     let whole = [&[batch], dims, &[rank]].concat();
     let places = bounded(dims)?;
     if bounded(&whole)? == 0 {
-        return one(Item::filled(0.0, theta.kind()?, &whole)?);
+        return one(Dense::filled(0.0, theta.dtype(), &whole)?);
     }
     let is_aligned = call.int("align_corners", 0) != 0;
     let coordinate = |place: usize, dim: usize| match is_aligned {
@@ -48,9 +47,9 @@ fn affine_grid(call: &Call<'_>) -> Made {
         base.push(1.0);
     }
     let wide = theta.widened()?;
-    let base = Item::numbers(base, wide.kind()?, &[places, rank + 1])?;
-    let made = product(base, wide.permuted(&[0, 2, 1]))?;
-    one(made.reshaped(whole).cast(theta.kind()?)?)
+    let base = Dense::numbers(base, wide.dtype(), &[places, rank + 1])?;
+    let made = product(&base, &wide.permuted(&[0, 2, 1])?)?;
+    one(made.reshaped(whole)?.cast_to(theta.dtype())?)
 }
 
 /// A convolution with an offset for each element of each window.
@@ -94,7 +93,7 @@ fn deformed_conv(call: &Call<'_>) -> Made {
     let plan =
         Deformed { windows, image: [high, wide], kernel: [down, across], to: [rows, columns] };
     let (values, offsets) = (x.to_doubles()?, offsets.to_doubles()?);
-    let mask = call.optional(4).map(Item::to_doubles).transpose()?;
+    let mask = call.optional(4).map(Dense::to_doubles).transpose()?;
     let mut pieces = Vec::with_capacity(whole);
     let planes = channels / parts;
     for (number, images) in values.chunks_exact(planes * high * wide).enumerate() {
@@ -115,14 +114,14 @@ fn deformed_conv(call: &Call<'_>) -> Made {
             }
         }
     }
-    let wide = x.widened()?.kind()?;
-    let pieces = Item::numbers(pieces, wide, &[batch, groups, each * taps, places])?;
-    let weights = filter.cast(wide)?.reshaped(vec![1, groups, results / groups, each * taps]);
-    let mut y = product(weights, pieces)?.reshaped(vec![batch, results, rows, columns]);
+    let wide = x.widened()?.dtype();
+    let pieces = Dense::numbers(pieces, wide, &[batch, groups, each * taps, places])?;
+    let weights = filter.cast_to(wide)?.reshaped(vec![1, groups, results / groups, each * taps])?;
+    let mut y = product(&weights, &pieces)?.reshaped(vec![batch, results, rows, columns])?;
     if let Some(bias) = call.optional(3) {
-        y = y.plus(&bias.cast(wide)?.fitted(&[results])?.reshaped(vec![1, results, 1, 1]))?;
+        y = y.plus(&bias.cast_to(wide)?.fitted(&[results])?.reshaped(vec![1, results, 1, 1])?)?;
     }
-    one(y.cast(x.kind()?)?)
+    one(y.cast_to(x.dtype())?)
 }
 
 impl Deformed {

@@ -1,8 +1,8 @@
 //! Indexing.
 
-use super::tensor::long;
+use super::dims::long;
 use super::{Call, Made, Run, around, axis, dim_at, one};
-use crate::item::{Item, Outcome};
+use crate::tensor::{Dense, Outcome};
 
 pub(super) fn kernel(kind: &str) -> Option<Run> {
     Some(match kind {
@@ -13,7 +13,7 @@ pub(super) fn kernel(kind: &str) -> Option<Run> {
 }
 
 /// Returns indices into a dim; negative ones count from the end.
-pub(super) fn places(numbers: &Item, dim: usize) -> Outcome<Vec<i64>> {
+pub(super) fn places(numbers: &Dense, dim: usize) -> Outcome<Vec<i64>> {
     let whole = long(dim);
     let mut places = numbers.to_longs()?;
     for place in &mut places {
@@ -35,28 +35,20 @@ fn gather(call: &Call<'_>) -> Made {
     let places = places(numbers, dim)?;
     let whole = [front, &numbers.shape(), back].concat();
     let made = x.selected(at, &places)?;
-    one(made.reshaped(whole))
+    one(made.reshaped(whole)?)
 }
 
 fn gather_elements(call: &Call<'_>) -> Made {
-    let (mut x, numbers) = (call.input(0)?.clone(), call.input(1)?);
+    let (x, numbers) = (call.input(0)?, call.input(1)?);
     let shape = x.shape();
     let at = axis(call.int("axis", 0), shape.len())?;
     let places = places(numbers, dim_at(&shape, at)?)?;
     let over = numbers.shape();
     check_inside(&over, &shape, at)?;
     if over.contains(&0) {
-        return one(Item::filled(0.0, x.kind()?, &over)?);
+        return one(x.zeros(&over)?);
     }
-    // Along the other axes, gathering requires equal dims: drop the elements beyond those of the indices, which are not
-    // read.
-    for (side, (end, dim)) in over.iter().zip(&shape).enumerate() {
-        if side != at && end < dim {
-            x = x.narrowed(side, 0, *end);
-        }
-    }
-    let list = Item::longs(&places).reshaped(over).int()?;
-    one(x.gathered(at, list)?)
+    one(x.gathered_along(at, &places, &over)?)
 }
 
 /// Returns whether the dims of indices are within the dims of the data, except along the indexed axis.

@@ -1,16 +1,13 @@
 //! Convolutions and matrix products of quantized tensors. Products and sums of 8-bit integers are exact in double
 //! precision.
 
-use burn_backend::DType as BurnType;
-use burn_backend::ops::FloatTensorOps;
-use burn_flex::Flex;
+use lodstone_model::DType;
 use lodstone_schema::Finding;
 
-use super::linear::product;
+use super::convolution::convolved;
 use super::quantize::saturated;
-use super::windows::convolved;
 use super::{Call, Made, Run, one};
-use crate::item::{Item, Outcome};
+use crate::tensor::{Dense, Outcome, product};
 
 pub(super) fn kernel(kind: &str) -> Option<Run> {
     Some(match kind {
@@ -22,8 +19,8 @@ pub(super) fn kernel(kind: &str) -> Option<Run> {
 }
 
 /// Returns an input in double precision, less its zero point: one for all, or one for each index of the given axis.
-fn centred(call: &Call<'_>, number: usize, zero: usize, axis: usize) -> Outcome<Item> {
-    let x = call.input(number)?.cast(BurnType::F64)?;
+fn centred(call: &Call<'_>, number: usize, zero: usize, axis: usize) -> Outcome<Dense> {
+    let x = call.input(number)?.cast_to(DType::Float64)?;
     match call.optional(zero) {
         Some(_) => x.minus(&along(call, zero, axis, x.shape().len())?.fitted(&x.shape())?),
         None => Ok(x),
@@ -31,41 +28,38 @@ fn centred(call: &Call<'_>, number: usize, zero: usize, axis: usize) -> Outcome<
 }
 
 /// Returns a list in double precision, as a tensor whose only long dim is the given axis.
-fn along(call: &Call<'_>, number: usize, axis: usize, rank: usize) -> Outcome<Item> {
-    let list = call.input(number)?.cast(BurnType::F64)?;
+fn along(call: &Call<'_>, number: usize, axis: usize, rank: usize) -> Outcome<Dense> {
+    let list = call.input(number)?.cast_to(DType::Float64)?;
     let &[length] = list.shape().as_slice() else { return Ok(list) };
     if length != 1 && axis >= rank {
         return Err(Finding::from("expected one value").about_input(number));
     }
-    let dims = (0..rank).map(|at| if at == axis { length } else { 1 }).collect();
-    Ok(match length {
-        1 => list.reshaped(vec![1; rank]),
-        _ => list.reshaped(dims),
-    })
+    let dim = |at: usize| if at == axis { length } else { 1 };
+    list.reshaped((0..rank).map(dim).collect::<Vec<_>>())
 }
 
 fn conv(call: &Call<'_>) -> Made {
     let (x, filter) = (centred(call, 0, 2, usize::MAX)?, centred(call, 1, 3, 0)?);
-    one(convolved(call, &x, &filter, None)?.cast(BurnType::I32)?)
+    one(convolved(call, &x, &filter, None)?.cast_to(DType::Int32)?)
 }
 
 /// Scales a result, and adds the zero point of the output.
-fn requantized(call: &Call<'_>, y: &Item, scales: [Item; 3], axis: usize) -> Made {
+fn requantized(call: &Call<'_>, y: &Dense, scales: [Dense; 3], axis: usize) -> Made {
     let [a, b, own] = scales;
     let shape = y.shape();
-    let y = y.times(&a.times(&b)?.over(&own)?.fitted(&shape)?)?.map(Flex::float_round)?;
+    let y = y.times(&a.times(&b)?.over(&own)?.fitted(&shape)?)?.rounded()?;
     let zero = call.input(7)?;
     let y = y.plus(&along(call, 7, axis, shape.len())?.fitted(&shape)?)?;
-    one(saturated(&y, zero.kind()?)?)
+    one(saturated(&y, zero.dtype())?)
 }
 
 fn quantized_conv(call: &Call<'_>) -> Made {
     let (x, filter) = (centred(call, 0, 2, usize::MAX)?, centred(call, 3, 5, 0)?);
     let bias = match call.optional(8) {
-        Some(bias) => Some(bias.cast(BurnType::F64)?.float()?),
+        Some(bias) => Some(bias.cast_to(DType::Float64)?),
         None => None,
     };
-    let y = convolved(call, &x, &filter, bias)?;
+    let y = convolved(call, &x, &filter, bias.as_ref())?;
     let rank = y.shape().len();
     let scale = |number: usize, axis: usize| along(call, number, axis, rank);
     requantized(call, &y, [scale(1, usize::MAX)?, scale(4, 1)?, scale(6, usize::MAX)?], usize::MAX)
@@ -78,7 +72,7 @@ fn quantized_product(call: &Call<'_>) -> Made {
     let row = |rank: usize| rank.checked_sub(2).unwrap_or(usize::MAX);
     let a = centred(call, 0, 2, row(left))?;
     let b = centred(call, 3, 5, right.saturating_sub(1))?;
-    let y = product(a, b)?;
+    let y = product(&a, &b)?;
     let whole = y.shape().len();
     let scales = [
         along(call, 1, row(whole), whole)?,

@@ -1,11 +1,9 @@
 //! Linear models of `ai.onnx.ml`.
 
-use burn_backend::{DType as BurnType, TensorData};
-
-use super::linear::product;
 use super::scores::{Classes, Rows, Second, Transform, best, classified, scored};
 use super::{Call, Made, Run, count, one};
-use crate::item::{Item, Outcome};
+use crate::tensor::{Dense, Outcome, product};
+use lodstone_model::DType;
 
 pub(super) fn kernel(kind: &str) -> Option<Run> {
     Some(match kind {
@@ -28,12 +26,12 @@ fn scores(call: &Call<'_>, targets: usize) -> Outcome<Vec<Vec<f32>>> {
         )
         .into());
     }
-    let x = call.input(0)?.cast(BurnType::F32)?.reshaped(vec![rows.count, rows.features]);
-    let weights = TensorData::new(coefficients.to_vec(), [targets, rows.features]);
-    let mut y = product(x, Item::from_data(weights).permuted(&[1, 0]))?;
+    let x = call.input(0)?.cast_to(DType::Float32)?.reshaped(vec![rows.count, rows.features])?;
+    let weights = Dense::from_vec(coefficients.to_vec(), [targets, rows.features])?;
+    let mut y = product(&x, &weights.permuted(&[1, 0])?)?;
     let intercepts = call.floats("intercepts");
     if intercepts.len() == targets {
-        y = y.plus(&Item::from_data(TensorData::new(intercepts.to_vec(), [1, targets])))?;
+        y = y.plus(&Dense::from_vec(intercepts.to_vec(), [1, targets])?)?;
     }
     Ok(y.to_singles()?.chunks_exact(targets).map(<[f32]>::to_vec).collect())
 }

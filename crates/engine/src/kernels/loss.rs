@@ -1,10 +1,9 @@
 //! Classification losses.
 
-use super::tensor::{bounded, long};
+use super::dims::{bounded, long};
+use super::normalize::log_softmax;
 use super::{Call, Run, all, one};
-use crate::item::{Item, Outcome};
-use burn_backend::ops::ActivationOps;
-use burn_flex::Flex;
+use crate::tensor::{Dense, Outcome};
 
 pub(super) fn kernel(kind: &str) -> Option<Run> {
     Some(match kind {
@@ -14,8 +13,7 @@ pub(super) fn kernel(kind: &str) -> Option<Run> {
             if scores.shape().contains(&0) {
                 return Err("the scores are missing".into());
             }
-            let logs = scores.widened()?.map(|scores| Flex::log_softmax(scores, 1))?;
-            let logs = logs.cast(scores.kind()?)?;
+            let logs = log_softmax(scores, 1)?;
             all([likelihood(call, &logs)?, logs])
         },
         _ => return None,
@@ -23,8 +21,8 @@ pub(super) fn kernel(kind: &str) -> Option<Run> {
 }
 
 /// Returns the weighted negative log likelihood of the labels.
-fn likelihood(call: &Call<'_>, logs: &Item) -> Outcome<Item> {
-    let (target, kind) = (call.input(1)?, logs.kind()?);
+fn likelihood(call: &Call<'_>, logs: &Dense) -> Outcome<Dense> {
+    let (target, kind) = (call.input(1)?, logs.dtype());
     let (shape, over) = (logs.shape(), target.shape());
     let [_, classes, ..] = shape.as_slice() else {
         return Err(format!("expected batch and class dims, found {shape:?}").into());
@@ -47,13 +45,12 @@ fn likelihood(call: &Call<'_>, logs: &Item) -> Outcome<Item> {
     if bounded(&shape)? == 0 || numbers.is_empty() {
         return Err("the batch is empty".into());
     }
-    let places = Item::longs(&numbers).reshaped(column);
-    let chosen = logs.clone().gathered(1, places.int()?)?;
-    let mut weights = Item::numbers(counts, kind, &over)?;
+    let chosen = logs.gathered_along(1, &numbers, &column)?;
+    let mut weights = Dense::numbers(counts, kind, &over)?;
     if let Some(each) = call.optional(2) {
-        weights = each.clone().selected(0, &numbers)?.reshaped(over.clone()).times(&weights)?;
+        weights = each.selected(0, &numbers)?.reshaped(over.clone())?.times(&weights)?;
     }
-    let losses = chosen.reshaped(over).times(&weights)?.scaled(-1.0)?.widened()?;
+    let losses = chosen.reshaped(over)?.times(&weights)?.scaled(-1.0)?.widened()?;
     let all: Vec<usize> = (0..losses.shape().len()).collect();
     // Whether the sum is divided by the weights, if there is one.
     let reductions = [("mean", Some(true)), ("sum", Some(false)), ("none", None)];
@@ -61,9 +58,9 @@ fn likelihood(call: &Call<'_>, logs: &Item) -> Outcome<Item> {
         Some(is_mean) => {
             let sum = losses.total(&all)?;
             let sum = if is_mean { sum.over(&weights.widened()?.total(&all)?)? } else { sum };
-            sum.reshaped(Vec::new())
+            sum.reshaped(Vec::new())?
         }
         None => losses,
     };
-    loss.cast(kind)
+    loss.cast_to(kind)
 }

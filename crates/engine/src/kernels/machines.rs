@@ -8,10 +8,10 @@
 
 use std::ops::Range;
 
+use super::dims::bounded;
 use super::scores::{Classes, Rows, Second, Transform, best, classified, logistic, scored};
-use super::tensor::bounded;
 use super::{Call, Made, Run, count, one};
-use crate::item::Outcome;
+use crate::tensor::Outcome;
 
 pub(super) fn kernel(kind: &str) -> Option<Run> {
     Some(match kind {

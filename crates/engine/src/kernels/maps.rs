@@ -6,12 +6,11 @@ use bytes::Bytes;
 use lodstone_model::{AttributeValue, DType, Op};
 use lodstone_schema::Finding;
 
+use super::dims::{bounded, whole};
 use super::sequence::{attribute, value};
-use super::tensor::{bounded, whole};
 use super::{Made, RunValues, count, dim_at};
 use crate::budget::Memory;
-use crate::dense::Dense;
-use crate::item::{Item, Outcome};
+use crate::tensor::{Dense, Outcome};
 use crate::value::{Map, STRING, Strings, VALUE, Value};
 
 pub(super) fn values(kind: &str) -> Option<RunValues> {
@@ -60,7 +59,7 @@ fn scalars(value: &Value) -> Outcome<Vec<Scalar>> {
                 DType::Float32 | DType::Float64 => {
                     Ok(dense.to_f64()?.into_iter().map(Scalar::Number).collect())
                 }
-                _ => Ok(Item::of(dense)?.to_longs()?.into_iter().map(Scalar::Long).collect()),
+                _ => Ok(dense.to_longs()?.into_iter().map(Scalar::Long).collect()),
             }
         }
     }
@@ -91,7 +90,7 @@ fn list(op: &Op, name: &str) -> Option<Value> {
             Strings::new(vec![texts.len()], texts).ok().map(Value::Strings)
         }
         AttributeValue::Longs(numbers) if !numbers.is_empty() => {
-            Item::longs(numbers).dense().ok().map(Value::Dense)
+            Some(Value::Dense(Dense::longs(numbers)))
         }
         _ => None,
     }
@@ -110,20 +109,20 @@ fn row(values: &[Scalar], dtype: DType) -> Outcome<Value> {
         let texts = values.iter().map(text).collect::<Outcome<_>>()?;
         return Ok(Value::Strings(Strings::new(dims, texts)?));
     }
-    let kind = crate::item::burn_type(dtype)?;
+    let kind = dtype;
     let longs = values.iter().map(|value| match value {
         Scalar::Long(value) => Some(*value),
         _ => None,
     });
     if let Some(longs) = longs.collect::<Option<Vec<i64>>>().filter(|_| !kind.is_float()) {
-        return Ok(Item::longs(&longs).reshaped(dims).cast(kind)?.dense()?.into());
+        return Ok(Dense::longs(&longs).reshaped(dims)?.cast_to(kind)?.into());
     }
     let number = |value: &Scalar| match value {
         Scalar::Number(value) => Ok(*value),
         _ => Err(wrong()),
     };
     let numbers = values.iter().map(number).collect::<Outcome<_>>()?;
-    Ok(Item::numbers(numbers, kind, &dims)?.dense()?.into())
+    Ok(Dense::numbers(numbers, kind, &dims)?.into())
 }
 
 /// Returns the number of entries of a map.

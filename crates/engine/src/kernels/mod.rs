@@ -5,12 +5,13 @@
 //! range of indices.
 
 mod activation;
-mod arithmetic;
 mod arrange;
 mod attention;
 mod cache;
 mod casts;
+mod convolution;
 mod determinant;
+mod dims;
 mod einsum;
 mod elementwise;
 mod encoders;
@@ -24,7 +25,6 @@ mod grids;
 mod images;
 mod indexing;
 mod integer_products;
-mod integers;
 mod linear;
 mod linear_models;
 mod loss;
@@ -52,7 +52,6 @@ mod sequence;
 #[cfg(feature = "fourier")]
 mod signal;
 mod state;
-mod tensor;
 mod text;
 mod text_casts;
 mod training;
@@ -64,10 +63,10 @@ mod working;
 
 pub(crate) use pool::pooled_windows;
 pub(crate) use resize::nearest;
-pub(crate) use tensor::{common, converted};
 pub(crate) use windows::Windows;
 pub(crate) use working::Working;
 
+use crate::tensor::{Dense, Outcome};
 use lodstone_model::{AttributeValue, Op};
 use lodstone_schema::Finding;
 use lodstone_schema::onnx::meaning;
@@ -75,8 +74,7 @@ pub(crate) use lodstone_schema::places::at_mut;
 
 use crate::budget::{Charge, Memory};
 use crate::control::Control;
-use crate::item::{Item, Outcome};
-use crate::narrow::widened;
+use crate::narrow::{supported, widened};
 use crate::value::Value;
 
 /// A kernel on dense tensors.
@@ -241,7 +239,7 @@ fn dense(kind: &str) -> Option<Run> {
         .or_else(|| state::kernel(kind))
         .or_else(|| unfold::kernel(kind))
         .or_else(|| vision::kernel(kind))
-        .or_else(|| windows::kernel(kind))
+        .or_else(|| convolution::kernel(kind))
 }
 
 /// Returns the kernel of an operator on dense tensors that a feature has.
@@ -278,28 +276,28 @@ pub fn is_computed(domain: &str, kind: &str) -> bool {
 /// An operator and its inputs.
 pub(crate) struct Call<'a> {
     pub(crate) op: &'a Op,
-    inputs: Vec<Option<Item>>,
+    inputs: Vec<Option<Dense>>,
     memory: Memory<'a>,
 }
 
 /// Returns one output.
-fn one(item: Item) -> Made {
-    Ok(vec![item.dense()?.into()])
+fn one(tensor: Dense) -> Made {
+    Ok(vec![tensor.into()])
 }
 
 /// Returns several outputs.
-fn all(items: impl IntoIterator<Item = Item>) -> Made {
-    items.into_iter().map(|item| Ok(item.dense()?.into())).collect()
+fn all(tensors: impl IntoIterator<Item = Dense>) -> Made {
+    Ok(tensors.into_iter().map(Value::from).collect())
 }
 
 impl<'a> Call<'a> {
     /// Creates views of the inputs.
     ///
     /// # Errors
-    /// If an input is not a dense tensor, or burn does not support its element type.
+    /// If an input is not a dense tensor, or kernels do not support its element type.
     pub(crate) fn new(op: &'a Op, inputs: &[Option<&Value>]) -> Outcome<Self> {
         let item = |(number, value): (usize, &Option<&Value>)| {
-            let view = value.map(|value| value.dense().and_then(Item::of)).transpose();
+            let view = value.map(|value| value.dense().and_then(supported)).transpose();
             view.map_err(|finding| finding.about_input(number))
         };
         let inputs = inputs.iter().enumerate().map(item).collect::<Outcome<_>>()?;
@@ -326,29 +324,29 @@ impl<'a> Call<'a> {
     /// # Errors
     /// If they are too large, exceed the budget of the run, or the system cannot provide them.
     pub(crate) fn workspace(&self, dims: &[usize], width: u64) -> Outcome<Option<Charge>> {
-        self.memory.reserve((tensor::bounded(dims)? as u64).saturating_mul(width))
+        self.memory.reserve((dims::bounded(dims)? as u64).saturating_mul(width))
     }
 
     /// Returns an optional input.
-    pub(crate) fn optional(&self, number: usize) -> Option<&Item> {
+    pub(crate) fn optional(&self, number: usize) -> Option<&Dense> {
         self.inputs.get(number)?.as_ref()
     }
 
     /// Returns a required input.
-    pub(crate) fn input(&self, number: usize) -> Outcome<&Item> {
+    pub(crate) fn input(&self, number: usize) -> Outcome<&Dense> {
         let found = self.optional(number);
         let wrong = || Finding::from(format!("expected an input {number}, found none"));
         found.ok_or_else(|| wrong().about_input(number))
     }
 
     /// Returns all inputs that are present.
-    pub(crate) fn all(&self) -> Vec<Item> {
+    pub(crate) fn all(&self) -> Vec<Dense> {
         self.inputs.iter().flatten().cloned().collect()
     }
 
     /// Returns an optional input with a list of integers.
     pub(crate) fn longs(&self, number: usize) -> Outcome<Option<Vec<i64>>> {
-        self.optional(number).map(Item::to_longs).transpose()
+        self.optional(number).map(Dense::to_longs).transpose()
     }
 
     /// Returns an input with a single integer, or `default` if it is omitted.
@@ -443,7 +441,7 @@ impl<'a> Call<'a> {
 
 /// Resolves an axis; negative ones count from the end.
 pub(crate) fn axis(axis: i64, rank: usize) -> Outcome<usize> {
-    let whole = tensor::long(rank);
+    let whole = dims::long(rank);
     let place = if axis < 0 { axis.saturating_add(whole) } else { axis };
     usize::try_from(place).ok().filter(|place| *place < rank).ok_or_else(|| match rank {
         0 => format!("expected no axis of a scalar, found {axis}").into(),

@@ -4,10 +4,11 @@ use bytes::Bytes;
 use lodstone_model::Op;
 use lodstone_schema::Finding;
 
-use super::tensor::long;
+use super::dims::long;
 use super::{Call, Made, Run};
 use crate::budget::Memory;
-use crate::item::{Item, Outcome};
+use crate::narrow::supported;
+use crate::tensor::{Dense, Outcome};
 use crate::value::{Strings, Value};
 
 /// The operators whose results consist of elements of their inputs.
@@ -60,15 +61,15 @@ pub(super) fn run(run: Run, op: &Op, inputs: &[Option<Value>], memory: Memory<'_
                 let first = long(texts.len());
                 texts.extend_from_slice(strings.elements());
                 let indices: Vec<i64> = (first..long(texts.len())).collect();
-                Some(Item::longs(&indices).reshaped(strings.dims().to_vec()))
+                Some(Dense::longs(&indices).reshaped(strings.dims().to_vec())?)
             }
-            Some(value) => Some(Item::of(value.dense()?)?),
+            Some(value) => Some(supported(value.dense()?)?),
             None => None,
         });
     }
     let text = |at: i64| usize::try_from(at).ok().and_then(|at| texts.get(at)).cloned();
     let strings = |value: Value| {
-        let indices = Item::of(value.dense()?)?;
+        let indices = value.dense()?;
         let _found = memory.reserve((value.dense()?.count() as u64).saturating_mul(MOVED))?;
         let found = indices.to_longs()?.into_iter().map(text).collect::<Option<Vec<Bytes>>>();
         let found = found.ok_or_else(|| Finding::internal("an index has no string"))?;

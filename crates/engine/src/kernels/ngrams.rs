@@ -2,13 +2,13 @@
 
 use std::collections::HashMap;
 
-use lodstone_model::Op;
+use lodstone_model::{DType, Op};
 
+use super::dims::bounded;
 use super::sequence::value;
-use super::tensor::bounded;
 use super::{Call, Made, RunValues, count};
 use crate::budget::Memory;
-use crate::item::{Item, Outcome};
+use crate::tensor::{Dense, Outcome};
 use crate::value::Value;
 
 pub(super) fn kernel(kind: &str) -> Option<RunValues> {
@@ -52,7 +52,7 @@ fn frequencies(op: &Op, inputs: &[Option<Value>], memory: Memory<'_>) -> Made {
             let pool = call.ints("pool_int64s").unwrap_or_default();
             let bytes = |value: &i64| value.to_le_bytes().to_vec();
             let pool = pool.iter().map(|value| number(&mut known, bytes(value))).collect();
-            let item = Item::of(x.dense()?)?;
+            let item = x.dense()?;
             let token = |value: i64| known.get(bytes(&value).as_slice()).copied();
             (item.to_longs()?.into_iter().map(token).collect(), item.shape(), pool)
         }
@@ -96,8 +96,8 @@ fn frequencies(op: &Op, inputs: &[Option<Value>], memory: Memory<'_>) -> Made {
             };
         }
     }
-    let made = Item::numbers(counts, burn_backend::DType::F32, &whole)?;
-    Ok(vec![made.dense()?.into()])
+    let made = Dense::numbers(counts, DType::Float32, &whole)?;
+    Ok(vec![made.into()])
 }
 
 /// Returns the token of a string or integer.

@@ -1,13 +1,14 @@
 //! Normalization and softmax.
 
-use burn_backend::ops::{ActivationOps, FloatTensorOps};
-use burn_backend::{DType as BurnType, Scalar};
-use burn_flex::{Flex, FlexTensor};
+use lodstone_model::DType;
 use lodstone_schema::Finding;
 use lodstone_schema::onnx::dtype;
 
 use super::{Call, Made, Run, all, at_mut, axis, count, one};
-use crate::item::{Item, Outcome, burn_type};
+use crate::tensor::{
+    Dense, Order, Outcome, Summed, bytes_of, elements, floats, sum_of, wrapped, zeroed,
+};
+use crate::threads::each_chunk;
 
 pub(super) fn kernel(kind: &str) -> Option<Run> {
     Some(match kind {
@@ -15,7 +16,7 @@ pub(super) fn kernel(kind: &str) -> Option<Run> {
         "GroupNormalization" => group_normalization,
         "InstanceNormalization" => instance_normalization,
         "LayerNormalization" => layer_normalization,
-        "LogSoftmax" => |call| shares(call, Flex::log_softmax),
+        "LogSoftmax" => |call| shares(call, log_softmax),
         "LpNormalization" => lp_normalization,
         "LRN" => local_response,
         "MeanVarianceNormalization" => mean_variance,
@@ -25,50 +26,99 @@ pub(super) fn kernel(kind: &str) -> Option<Run> {
     })
 }
 
-/// The maximum length of an axis whose sum in single precision is accurate, element after element.
-const LONG: usize = 1024;
+/// The number of elements that a thread handles at a time, at least.
+const PART: usize = 1 << 12;
 
-/// Returns the softmax along an axis. In the sum of a long axis, many small elements beside a large one would be lost:
-/// the shares of a long axis are divided by their own sum, of several parts.
-pub(super) fn softmax(x: FlexTensor, axis: usize) -> FlexTensor {
-    let shape = Item::Float(x.clone()).shape();
-    let shares = Flex::softmax(x, axis);
-    let Some(last) = shape.len().checked_sub(1).filter(|_| shape.get(axis) > Some(&LONG)) else {
-        return shares;
-    };
-    let shares = Flex::float_swap_dims(shares, axis, last);
-    let sums = Flex::float_sum_dim(shares.clone(), last);
-    Flex::float_swap_dims(Flex::float_div(shares, sums), axis, last)
+/// What becomes of the elements of a row, their maximum, and the sum of the exponentials of the differences from it.
+trait Shares {
+    fn row<T: Summed>(from: &[T], top: T, sum: T, into: &mut [T]);
 }
 
-fn shares(call: &Call<'_>, of: fn(FlexTensor, usize) -> FlexTensor) -> Made {
+struct Softmax;
+
+impl Shares for Softmax {
+    fn row<T: Summed>(_: &[T], _: T, sum: T, into: &mut [T]) {
+        into.iter_mut().for_each(|share| *share = *share / sum);
+    }
+}
+
+struct LogSoftmax;
+
+impl Shares for LogSoftmax {
+    fn row<T: Summed>(from: &[T], top: T, sum: T, into: &mut [T]) {
+        let sum = sum.ln();
+        into.iter_mut().zip(from).for_each(|(into, from)| *into = (*from - top) - sum);
+    }
+}
+
+/// Returns the softmax along an axis.
+pub(super) fn softmax(x: &Dense, axis: usize) -> Outcome<Dense> {
+    along::<Softmax>(x, axis)
+}
+
+/// Returns the logarithm of the softmax along an axis.
+pub(super) fn log_softmax(x: &Dense, axis: usize) -> Outcome<Dense> {
+    along::<LogSoftmax>(x, axis)
+}
+
+fn along<S: Shares>(x: &Dense, axis: usize) -> Outcome<Dense> {
+    let mut axes: Vec<usize> = (0..x.dims().len()).collect();
+    let last = axes.len().saturating_sub(1);
+    if axis > last {
+        return Err(Finding::internal(format!("axis {axis} of {:?}", x.dims())));
+    }
+    axes.swap(axis, last);
+    let turned = x.widened()?.permuted(&axes)?;
+    let made = match turned.dtype() {
+        DType::Float64 => rows::<S, f64>(&turned)?,
+        DType::Float32 => rows::<S, f32>(&turned)?,
+        other => return Err(format!("expected floats, found {other}").into()),
+    };
+    made.permuted(&axes)?.cast_to(x.dtype())
+}
+
+fn rows<S: Shares, T: Summed>(x: &Dense) -> Outcome<Dense> {
+    let all = elements::<T>(x, Order::RowMajor)?;
+    let mut made = zeroed::<T>(all.len())?;
+    let width = x.dims().last().copied().unwrap_or(1).max(1);
+    let at_once = PART.div_ceil(width) * width;
+    each_chunk(&mut made, at_once, |(): &mut (), number, into| {
+        let from = all.get(number * at_once..).unwrap_or_default().chunks_exact(width);
+        for (from, into) in from.zip(into.chunks_exact_mut(width)) {
+            let top = from.iter().copied().fold(T::neg_infinity(), T::max);
+            into.iter_mut().zip(from).for_each(|(into, from)| *into = (*from - top).exp());
+            let sum = T::of(sum_of(into));
+            S::row(from, top, sum, into);
+        }
+        Ok(())
+    })?;
+    wrapped(bytes_of(made), x.shape(), Order::RowMajor, x.dtype())
+}
+
+fn shares(call: &Call<'_>, of: fn(&Dense, usize) -> Outcome<Dense>) -> Made {
     let x = call.input(0)?;
-    let shape = x.shape();
-    if shape.contains(&0) {
+    if x.dims().contains(&0) {
         return one(x.clone());
     }
-    if shape.is_empty() {
+    if x.dims().is_empty() {
         // The softmax of a single number is 1.
-        let list = x.clone().reshaped(vec![1]).float()?;
-        return one(Item::Float(of(list, 0)).reshaped(shape));
+        return one(of(&x.reshaped([1])?, 0)?.reshaped([])?);
     }
-    let at = axis(call.int("axis", -1), shape.len())?;
-    one(Item::Float(of(x.float()?, at)))
+    one(of(x, axis(call.int("axis", -1), x.dims().len())?)?)
 }
 
 /// Reshapes a list with one element per channel so that it broadcasts to a tensor of the given rank.
-fn by_channel(list: &Item, rank: usize) -> Outcome<Item> {
-    let channels = list.shape().iter().product();
-    let dims = (0..rank).map(|at| if at == 1 { channels } else { 1 }).collect();
-    Ok(list.clone().reshaped(dims))
+fn by_channel(list: &Dense, rank: usize) -> Outcome<Dense> {
+    let dim = |at: usize| if at == 1 { list.count() } else { 1 };
+    list.reshaped((0..rank).map(dim).collect::<Vec<_>>())
 }
 
 /// Subtracts the mean over axes and divides by the standard deviation; also returns both.
-fn standard(x: &Item, axes: &[usize], epsilon: f64) -> Outcome<[Item; 3]> {
+fn standard(x: &Dense, axes: &[usize], epsilon: f64) -> Outcome<[Dense; 3]> {
     let mean = x.mean(axes)?;
     let distance = x.minus(&mean)?;
     let variance = distance.times(&distance)?.mean(axes)?;
-    let inverse = variance.shifted(epsilon)?.map(|x| Flex::float_recip(Flex::float_sqrt(x)))?;
+    let inverse = floats!(&variance.shifted(epsilon)?.root()?, T => |x| 1.0 / x)?;
     Ok([distance.times(&inverse)?, mean, inverse])
 }
 
@@ -88,13 +138,13 @@ fn batch_normalization(call: &Call<'_>) -> Made {
     let (scale, bias, mean, variance) = (part(1)?, part(2)?, part(3)?, part(4)?);
     let epsilon = call.float("epsilon", 1e-5).into();
     let wide = x.widened()?;
-    let kind = wide.kind()?;
-    let apply = |mean: &Item, variance: &Item| {
-        let deviation = variance.cast(kind)?.shifted(epsilon)?.map(Flex::float_sqrt)?;
-        let factor = scale.cast(kind)?.over(&deviation)?;
-        let moved = mean.cast(kind)?.times(&factor)?;
-        let offset = bias.cast(kind)?.minus(&moved)?;
-        wide.times(&factor)?.plus(&offset)?.cast(x.kind()?)
+    let kind = wide.dtype();
+    let apply = |mean: &Dense, variance: &Dense| {
+        let deviation = variance.cast_to(kind)?.shifted(epsilon)?.root()?;
+        let factor = scale.cast_to(kind)?.over(&deviation)?;
+        let moved = mean.cast_to(kind)?.times(&factor)?;
+        let offset = bias.cast_to(kind)?.minus(&moved)?;
+        wide.times(&factor)?.plus(&offset)?.cast_to(x.dtype())
     };
     if call.int("training_mode", 0) == 0 {
         return one(apply(&mean, &variance)?);
@@ -104,10 +154,10 @@ fn batch_normalization(call: &Call<'_>) -> Made {
     let distance = wide.minus(&batch_mean)?;
     let batch_variance = distance.times(&distance)?.mean(&axes)?;
     let keep = f64::from(call.float("momentum", 0.9));
-    let blend = |old: &Item, new: &Item, number: usize| {
+    let blend = |old: &Dense, new: &Dense, number: usize| {
         let input = call.input(number)?;
-        let (old, new) = (old.cast(kind)?.scaled(keep)?, new.scaled(1.0 - keep)?);
-        Ok::<_, Finding>(old.plus(&new)?.cast(input.kind()?)?.reshaped(input.shape()))
+        let (old, new) = (old.cast_to(kind)?.scaled(keep)?, new.scaled(1.0 - keep)?);
+        Ok::<_, Finding>(old.plus(&new)?.cast_to(input.dtype())?.reshaped(input.shape())?)
     };
     all([
         apply(&batch_mean, &batch_variance)?,
@@ -123,9 +173,9 @@ fn instance_normalization(call: &Call<'_>) -> Made {
     let rank = x.shape().len();
     let axes: Vec<usize> = (2..rank).collect();
     let [y, _, _] = standard(&wide, &axes, call.float("epsilon", 1e-5).into())?;
-    let scale = by_channel(call.input(1)?, rank)?.cast(wide.kind()?)?;
-    let bias = by_channel(call.input(2)?, rank)?.cast(wide.kind()?)?;
-    one(y.times(&scale)?.plus(&bias)?.cast(x.kind()?)?)
+    let scale = by_channel(call.input(1)?, rank)?.cast_to(wide.dtype())?;
+    let bias = by_channel(call.input(2)?, rank)?.cast_to(wide.dtype())?;
+    one(y.times(&scale)?.plus(&bias)?.cast_to(x.dtype())?)
 }
 
 /// Normalizes groups of channels of each example.
@@ -144,24 +194,24 @@ fn group_normalization(call: &Call<'_>) -> Made {
     }
     let inner = channels / groups * rest.iter().product::<usize>();
     let wide = x.widened()?;
-    let apart = wide.clone().reshaped(vec![*examples, groups, inner]);
+    let apart = wide.reshaped(vec![*examples, groups, inner])?;
     let [y, _, _] = standard(&apart, &[2], call.float("epsilon", 1e-5).into())?;
-    let scale = by_channel(call.input(1)?, shape.len())?.cast(wide.kind()?)?;
-    let bias = by_channel(call.input(2)?, shape.len())?.cast(wide.kind()?)?;
-    one(y.reshaped(shape).times(&scale)?.plus(&bias)?.cast(x.kind()?)?)
+    let scale = by_channel(call.input(1)?, shape.len())?.cast_to(wide.dtype())?;
+    let bias = by_channel(call.input(2)?, shape.len())?.cast_to(wide.dtype())?;
+    one(y.reshaped(shape)?.times(&scale)?.plus(&bias)?.cast_to(x.dtype())?)
 }
 
 /// Returns all axes from `from` on.
-fn inner_axes(call: &Call<'_>, x: &Item) -> Outcome<Vec<usize>> {
+fn inner_axes(call: &Call<'_>, x: &Dense) -> Outcome<Vec<usize>> {
     let rank = x.shape().len();
     Ok((axis(call.int("axis", -1), rank)?..rank).collect())
 }
 
 /// Normalizes in the type that the operator declares for statistics, single precision by default.
-fn stashed(x: &Item) -> Outcome<Item> {
-    match x.kind()? {
-        BurnType::F64 => Ok(x.clone()),
-        _ => x.cast(BurnType::F32),
+fn stashed(x: &Dense) -> Outcome<Dense> {
+    match x.dtype() {
+        DType::Float64 => Ok(x.clone()),
+        _ => x.cast_to(DType::Float32),
     }
 }
 
@@ -171,14 +221,14 @@ fn layer_normalization(call: &Call<'_>) -> Made {
     let wide = stashed(x)?;
     let [y, mean, inverse] = standard(&wide, &axes, call.float("epsilon", 1e-5).into())?;
     // The scale and the bias have the type of the input, and so does the factor.
-    let fitted = |item: &Item| item.clone().fitted(&x.shape());
-    let mut y = y.cast(x.kind()?)?.times(&fitted(call.input(1)?)?)?;
+    let fitted = |item: &Dense| item.fitted(&x.shape());
+    let mut y = y.cast_to(x.dtype())?.times(&fitted(call.input(1)?)?)?;
     if let Some(bias) = call.optional(2) {
         y = y.plus(&fitted(bias)?)?;
     }
     let stash = i32::try_from(call.int("stash_type", 1)).ok().and_then(dtype::from_code);
-    let stash = burn_type(stash.ok_or("expected an element type")?)?;
-    all([y, mean.cast(stash)?, inverse.cast(stash)?])
+    let stash = stash.ok_or("expected an element type")?;
+    all([y, mean.cast_to(stash)?, inverse.cast_to(stash)?])
 }
 
 fn root_mean_square(call: &Call<'_>) -> Made {
@@ -186,9 +236,9 @@ fn root_mean_square(call: &Call<'_>) -> Made {
     let axes = inner_axes(call, x)?;
     let wide = stashed(x)?;
     let square = wide.times(&wide)?.mean(&axes)?;
-    let root = square.shifted(call.float("epsilon", 1e-5).into())?.map(Flex::float_sqrt)?;
-    let y = wide.over(&root)?.cast(x.kind()?)?;
-    one(y.times(&scale.clone().fitted(&x.shape())?)?)
+    let root = square.shifted(call.float("epsilon", 1e-5).into())?.root()?;
+    let y = wide.over(&root)?.cast_to(x.dtype())?;
+    one(y.times(&scale.fitted(&x.shape())?)?)
 }
 
 /// Divides by the norm along an axis; where that is 0, the result is 0.
@@ -197,17 +247,12 @@ fn lp_normalization(call: &Call<'_>) -> Made {
     let at = axis(call.int("axis", -1), x.shape().len())?;
     let wide = x.widened()?;
     let length = match call.int("p", 2) {
-        1 => wide.map(Flex::float_abs)?.total(&[at])?,
-        2 => wide.times(&wide)?.total(&[at])?.map(Flex::float_sqrt)?,
+        1 => wide.absolute()?.total(&[at])?,
+        2 => wide.times(&wide)?.total(&[at])?.root()?,
         other => return Err(format!("expected 1 or 2 as `p`, found {other}").into()),
     };
-    let none = Flex::float_equal_elem(
-        length.float()?,
-        Scalar::Float(0.0),
-        burn_backend::BoolStore::Native,
-    );
-    let length = length.map(|length| Flex::float_mask_fill(length, none, Scalar::Float(1.0)))?;
-    one(wide.over(&length)?.cast(x.kind()?)?)
+    let length = floats!(&length, T => |length| if length == 0.0 { 1.0 } else { length })?;
+    one(wide.over(&length)?.cast_to(x.dtype())?)
 }
 
 /// Local response normalization: divides by the squares of neighbouring channels.
@@ -227,20 +272,20 @@ fn local_response(call: &Call<'_>) -> Made {
     for step in 1..=before.max(behind).min(channels.saturating_sub(1)) {
         let mut zeros = shape.clone();
         *at_mut(&mut zeros, 1)? = step;
-        let zeros = Item::filled(0.0, wide.kind()?, &zeros)?;
+        let zeros = Dense::filled(0.0, wide.dtype(), &zeros)?;
         if step <= before {
-            let part = square.clone().narrowed(1, 0, channels - step);
-            sum = sum.plus(&Item::concatenated(vec![zeros.clone(), part], 1)?)?;
+            let part = square.cut(1, 0, channels - step)?;
+            sum = sum.plus(&Dense::joined(&[zeros.clone(), part], 1)?)?;
         }
         if step <= behind {
-            let part = square.clone().narrowed(1, step, channels);
-            sum = sum.plus(&Item::concatenated(vec![part, zeros], 1)?)?;
+            let part = square.cut(1, step, channels)?;
+            sum = sum.plus(&Dense::joined(&[part, zeros], 1)?)?;
         }
     }
     let (alpha, beta) = (f64::from(call.float("alpha", 1e-4)), call.float("beta", 0.75).into());
     let base = sum.scaled(alpha / size as f64)?.shifted(call.float("bias", 1.0).into())?;
     let power = base.power(beta)?;
-    one(wide.over(&power)?.cast(x.kind()?)?)
+    one(wide.over(&power)?.cast_to(x.dtype())?)
 }
 
 fn mean_variance(call: &Call<'_>) -> Made {
@@ -250,6 +295,6 @@ fn mean_variance(call: &Call<'_>) -> Made {
     let axes: Vec<usize> = axes.iter().map(|at| axis(*at, rank)).collect::<Outcome<_>>()?;
     let wide = x.widened()?;
     let distance = wide.minus(&wide.mean(&axes)?)?;
-    let deviation = distance.times(&distance)?.mean(&axes)?.map(Flex::float_sqrt)?;
-    one(distance.over(&deviation.shifted(1e-9)?)?.cast(x.kind()?)?)
+    let deviation = distance.times(&distance)?.mean(&axes)?.root()?;
+    one(distance.over(&deviation.shifted(1e-9)?)?.cast_to(x.dtype())?)
 }

@@ -2,9 +2,9 @@
 
 use lodstone_schema::Finding;
 
-use super::tensor::{bounded, long};
+use super::dims::{bounded, long};
 use super::{Call, Made, Run, at_mut, axis, dim_at, one};
-use crate::item::{Item, Outcome};
+use crate::tensor::{Dense, Outcome};
 
 pub(super) fn kernel(kind: &str) -> Option<Run> {
     Some(match kind {
@@ -14,10 +14,10 @@ pub(super) fn kernel(kind: &str) -> Option<Run> {
     })
 }
 
-impl Item {
+impl Dense {
     /// Pads both ends of dims with a constant; negative amounts crop.
-    pub(super) fn padded(self, pads: &[(i64, i64)], with: &Self) -> Outcome<Self> {
-        let mut y = self;
+    pub(super) fn padded(&self, pads: &[(i64, i64)], with: &Self) -> Outcome<Self> {
+        let mut y = self.clone();
         for (at, (begin, end)) in pads.iter().enumerate() {
             let dim = dim_at(&y.shape(), at)?;
             let cut = |pad: &i64| usize::try_from(pad.saturating_neg()).unwrap_or(0);
@@ -26,15 +26,17 @@ impl Item {
                 return Err(format!("cropping {begin} and {end} exceeds dim {dim}").into());
             }
             if (first, last) != (0, dim) {
-                y = y.narrowed(at, first, last);
+                y = y.cut(at, first, last)?;
             }
             let around = |pad: &i64| {
                 let mut shape = y.shape();
                 let extra = usize::try_from(*pad).unwrap_or(0);
                 *at_mut(&mut shape, at)? = extra;
                 bounded(&shape)?;
-                let one = with.clone().reshaped(vec![1; shape.len()]);
-                Ok::<_, Finding>((extra > 0).then(|| one.expanded(&shape)))
+                match extra {
+                    0 => Ok::<_, Finding>(None),
+                    _ => with.reshaped([])?.expanded(&shape).map(Some),
+                }
             };
             let (before, behind) = (around(begin)?, around(end)?);
             if before.is_none() && behind.is_none() {
@@ -47,8 +49,8 @@ impl Item {
                 .iter()
                 .try_fold(0, |sum, part| Ok::<_, Finding>(sum + dim_at(&part.shape(), at)?))?;
             y = match bounded(&whole)? {
-                0 => Self::filled(0.0, y.kind()?, &whole)?,
-                _ => Self::concatenated(parts, at)?,
+                0 => Self::filled(0.0, y.dtype(), &whole)?,
+                _ => Self::joined(&parts, at)?,
             };
         }
         Ok(y)
@@ -75,7 +77,7 @@ fn pad(call: &Call<'_>) -> Made {
         None | Some("constant") => {
             let with = match call.optional(2) {
                 Some(with) => with.clone(),
-                None => Item::filled(0.0, x.kind()?, &[1])?,
+                None => Dense::filled(0.0, x.dtype(), &[1])?,
             };
             if with.shape().iter().product::<usize>() != 1 {
                 return Err("expected one number to pad with".into());
@@ -134,6 +136,6 @@ fn center(call: &Call<'_>) -> Made {
         let begin = missing / 2;
         *at_mut(&mut pads, *at)? = (begin, missing - begin);
     }
-    let zero = Item::filled(0.0, x.kind()?, &[1])?;
+    let zero = Dense::filled(0.0, x.dtype(), &[1])?;
     one(x.padded(&pads, &zero)?)
 }

@@ -1,10 +1,8 @@
 //! Reshaping, transposing, slicing, splitting and concatenation.
 
-use burn_backend::Slice;
-
-use super::tensor::{dims_from, long};
+use super::dims::{dims_from, long};
 use super::{Call, Made, Run, at_mut, axis, count, dim_at, one};
-use crate::item::{Item, Outcome};
+use crate::tensor::{Dense, Outcome, Slice, common};
 
 pub(super) fn kernel(kind: &str) -> Option<Run> {
     Some(match kind {
@@ -17,7 +15,7 @@ pub(super) fn kernel(kind: &str) -> Option<Run> {
             let split = count(if axis < 0 { axis + rank } else { axis })?.min(shape.len());
             let (rows, columns) = shape.split_at(split);
             let flat = vec![rows.iter().product(), columns.iter().product()];
-            one(x.reshaped(flat))
+            one(x.reshaped(flat)?)
         },
         "Reshape" => reshape,
         "Shape" => shape,
@@ -31,7 +29,7 @@ pub(super) fn kernel(kind: &str) -> Option<Run> {
                 Some(order) => order.iter().map(|at| axis(*at, rank)).collect::<Outcome<_>>()?,
                 None => (0..rank).rev().collect(),
             };
-            one(x.permuted(&order))
+            one(x.permuted(&order)?)
         },
         "Unsqueeze" => unsqueeze,
         _ => return None,
@@ -44,14 +42,14 @@ fn concat(call: &Call<'_>) -> Made {
     let at = axis(call.int("axis", 0), rank)?;
     // Empty tensors contribute nothing.
     let some: Vec<_> = items.iter().filter(|item| !item.shape().contains(&0)).cloned().collect();
-    one(Item::concatenated(if some.is_empty() { items } else { some }, at)?)
+    one(Dense::joined(if some.is_empty() { &items } else { &some }, at)?)
 }
 
 fn expand(call: &Call<'_>) -> Made {
     let dims = dims_from(&call.list(1)?)?;
     let x = call.input(0)?.clone();
-    let shape = super::tensor::common(&x.shape(), &dims)?;
-    one(x.expanded(&shape))
+    let shape = common(x.dims(), &dims)?;
+    one(x.expanded(&shape)?)
 }
 
 fn reshape(call: &Call<'_>) -> Made {
@@ -81,7 +79,7 @@ fn reshape(call: &Call<'_>) -> Made {
         let wrong = format!("expected the same number of elements as {shape:?}, found {dims:?}");
         return Err(wrong.into());
     }
-    one(x.reshaped(dims_now))
+    one(x.reshaped(dims_now)?)
 }
 
 fn shape(call: &Call<'_>) -> Made {
@@ -92,9 +90,10 @@ fn shape(call: &Call<'_>) -> Made {
     let (start, end) = (place(call.int("start", 0)), place(call.int("end", rank)));
     let part = shape.iter().take(end).skip(start);
     let dims: Vec<i64> = part.map(|dim| long(*dim)).collect();
-    one(Item::longs(&dims))
+    one(Dense::longs(&dims))
 }
 
+/// Selects ranges of elements, forwards or backwards.
 fn slice(call: &Call<'_>) -> Made {
     let x = call.input(0)?.clone();
     let shape = x.shape();
@@ -105,42 +104,31 @@ fn slice(call: &Call<'_>) -> Made {
     if [ends.len(), axes.len(), steps.len()] != [starts.len(); 3] {
         return Err(format!("{starts:?} and {ends:?} do not match the axes and steps").into());
     }
-    let mut slices: Vec<Slice> =
-        shape.iter().map(|dim| Slice::new(0, Some(dim.cast_signed()), 1)).collect();
+    let mut slices: Vec<Slice> = shape.iter().map(|dim| Slice::whole(*dim)).collect();
     for (((at, start), end), step) in axes.iter().zip(&starts).zip(&ends).zip(&steps) {
         let at = axis(*at, shape.len())?;
         let dim = long(dim_at(&shape, at)?);
         let place = |number: i64| if number < 0 { number.saturating_add(dim) } else { number };
-        let (mut start, mut end) = (place(*start), place(*end));
-        if *step == 0 {
-            return Err("a step is 0".into());
-        }
+        let (start, end) = (place(*start), place(*end));
         // Larger steps select the same elements.
         let step = (*step).clamp(-dim - 1, dim + 1);
-        let piece = if step > 0 {
-            (start, end) = (start.clamp(0, dim), end.clamp(0, dim));
-            stretch(start, end.max(start), step)
-        } else {
-            // Backwards: burn slices the same range, and reverses it.
-            (start, end) = (start.clamp(-1, dim - 1), end.clamp(-1, dim - 1));
-            stretch(end + 1, (start + 1).max(end + 1), step)
+        let (start, reach) = match step {
+            0 => return Err("a step is 0".into()),
+            1.. => {
+                let start = start.clamp(0, dim);
+                (start, end.clamp(0, dim) - start)
+            }
+            _ => {
+                let start = start.clamp(-1, dim - 1);
+                (start, start - end.clamp(-1, dim - 1))
+            }
         };
-        *at_mut(&mut slices, at)? = piece;
+        let count = count(reach.max(0))?.div_ceil(count(step.saturating_abs())?);
+        let start = if count == 0 { 0 } else { super::count(start)? };
+        let step = isize::try_from(step).map_err(|_| "a step is too large")?;
+        *at_mut(&mut slices, at)? = Slice { start, count, step };
     }
-    if shape.contains(&0) {
-        // Without elements, only the number of steps of each dim matters; burn does not step backwards through none.
-        for piece in &mut slices {
-            let length = piece.end.unwrap_or(piece.start).saturating_sub(piece.start);
-            let count = length.unsigned_abs().div_ceil(piece.step.unsigned_abs());
-            *piece = Slice::new(0, Some(count.cast_signed()), 1);
-        }
-    }
-    one(x.sliced(&slices))
-}
-
-fn stretch(start: i64, end: i64, step: i64) -> Slice {
-    let near = |place: i64| isize::try_from(place).unwrap_or(isize::MAX);
-    Slice::new(near(start), Some(near(end)), near(step))
+    one(x.sliced(&slices)?)
 }
 
 fn split(call: &Call<'_>) -> Made {
@@ -162,9 +150,9 @@ fn split(call: &Call<'_>) -> Made {
         if end > dim {
             return Err(format!("splits {sizes:?} exceed dim {dim}").into());
         }
-        let piece = x.clone().narrowed(at, start, end);
+        let piece = x.cut(at, start, end)?;
         start = end;
-        Ok(piece.dense()?.into())
+        Ok(piece.into())
     };
     sizes.iter().map(piece).collect()
 }
@@ -180,8 +168,8 @@ fn squeeze(call: &Call<'_>) -> Made {
         return Err(format!("axes {gone:?} of {shape:?} are not all 1").into());
     }
     let rest = shape.iter().enumerate().filter(|(at, _)| !gone.contains(at));
-    let rest = rest.map(|(_, dim)| *dim).collect();
-    one(x.reshaped(rest))
+    let rest: Vec<usize> = rest.map(|(_, dim)| *dim).collect();
+    one(x.reshaped(rest)?)
 }
 
 fn unsqueeze(call: &Call<'_>) -> Made {
@@ -192,5 +180,5 @@ fn unsqueeze(call: &Call<'_>) -> Made {
     let mut old = x.shape().into_iter();
     // An axis that is listed twice leaves one more dim to fill.
     let dims = (0..rank).map(|at| if new.contains(&at) { 1 } else { old.next().unwrap_or(1) });
-    one(x.reshaped(dims.collect()))
+    one(x.reshaped(dims.collect::<Vec<_>>())?)
 }

@@ -5,12 +5,12 @@
 
 use std::ops::Range;
 
-use burn_backend::{Element, TensorData};
+use lodstone_model::DType;
 use pulp::NullaryFnOnce;
 
 use super::windows::Windows;
 use crate::fast::{dispatch, gather};
-use crate::item::{Item, Outcome};
+use crate::tensor::{Dense, Element, Outcome, elements};
 use crate::threads::each;
 
 /// The number of elements below which a thread handles further images.
@@ -80,25 +80,20 @@ impl Planes<'_> {
     /// Returns the maximum of each window, and its index in the whole tensor, if wanted: the first if several elements are
     /// equal. If a window has NaNs, only the elements after the last NaN count; if there are none, the result is that NaN.
     /// An empty window has the lowest value, and the index -1. `None` for types that are not floats.
-    pub(super) fn greatest(&self, x: &Item) -> Outcome<Option<(Item, Option<Item>)>> {
-        let data = x.clone().into_data()?;
-        if let Ok(values) = data.as_slice::<f32>() {
-            let found = self.all(values, &data, [f32::NAN, f32::NEG_INFINITY])?;
-            return Ok(Some(found));
-        }
-        if let Ok(values) = data.as_slice::<f64>() {
-            let found = self.all(values, &data, [f64::NAN, f64::NEG_INFINITY])?;
-            return Ok(Some(found));
-        }
-        Ok(None)
+    pub(super) fn greatest(&self, x: &Dense) -> Outcome<Option<(Dense, Option<Dense>)>> {
+        Ok(match x.dtype() {
+            DType::Float32 => Some(self.all(x, [f32::NAN, f32::NEG_INFINITY])?),
+            DType::Float64 => Some(self.all(x, [f64::NAN, f64::NEG_INFINITY])?),
+            _ => None,
+        })
     }
 
-    fn all<T: Element + PartialOrd + Default>(
+    fn all<T: Element + Default>(
         &self,
-        values: &[T],
-        data: &TensorData,
+        x: &Dense,
         limits: [T; 2],
-    ) -> Outcome<(Item, Option<Item>)> {
+    ) -> Outcome<(Dense, Option<Dense>)> {
+        let values = elements::<T>(x, crate::tensor::Order::RowMajor)?;
         let ([height, width], [down, across]) = (self.dims, self.steps);
         let (size, of_image) = ((height * width).max(1), (down * across).max(1));
         let geometry = Geometry::new(self)?;
@@ -124,16 +119,16 @@ impl Planes<'_> {
             }
             Ok(())
         })?;
-        let mut shape = data.shape().to_vec();
+        let mut shape = x.shape();
         shape.truncate(2);
         shape.extend([down, across]);
-        let places = places.map(|places| Item::from_data(TensorData::new(places, shape.clone())));
-        Ok((Item::from_data(TensorData::new(found, shape)), places))
+        let places = places.map(|places| Dense::from_vec(places, shape.clone())).transpose()?;
+        Ok((Dense::from_vec(found, shape)?, places))
     }
 
     /// Fills the maxima of the windows of an image, and their indices unless that is empty. `base` is the index of the first
     /// element.
-    fn image<T: Element + PartialOrd>(
+    fn image<T: Element>(
         &self,
         geometry: &Geometry,
         limits: [T; 2],
@@ -221,7 +216,7 @@ struct Block<'a, T> {
     scratch: &'a mut Scratch<T>,
 }
 
-impl<T: Element + PartialOrd> Block<'_, T> {
+impl<T: Element> Block<'_, T> {
     /// Compares the elements with the maxima.
     #[inline(always)]
     fn compare<const PLACES: bool>(self) {
@@ -277,7 +272,7 @@ impl<T: Element + PartialOrd> Block<'_, T> {
     }
 }
 
-impl<T: Element + PartialOrd> NullaryFnOnce for Block<'_, T> {
+impl<T: Element> NullaryFnOnce for Block<'_, T> {
     type Output = ();
 
     #[inline(always)]

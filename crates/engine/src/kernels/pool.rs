@@ -1,14 +1,11 @@
 //! Pooling.
 
-use burn_backend::ops::{BoolTensorOps, FloatTensorOps, ModuleOps};
-use burn_backend::{BoolStore, DType as BurnType, Slice};
-use burn_flex::{Flex, FlexTensor};
-
+use super::dims::{bounded, long};
 use super::planes::{Order, Planes};
-use super::tensor::{bounded, long};
 use super::windows::{Windows, spatial};
 use super::{Call, Made, Run, all, count, dim_at, one};
-use crate::item::{Item, Outcome};
+use crate::tensor::{Comparison, Dense, Extreme, Outcome, Slice};
+use lodstone_model::DType;
 
 /// The maximum number of elements of a window; each is one step of the computation.
 const MAX_STEPS: usize = 1 << 16;
@@ -16,7 +13,7 @@ const MAX_STEPS: usize = 1 << 16;
 pub(super) fn kernel(kind: &str) -> Option<Run> {
     Some(match kind {
         "AveragePool" => average_pool,
-        "GlobalAveragePool" => |call| one(global(call, Flex::float_mean_dim)?),
+        "GlobalAveragePool" => |call| one(global(call, Dense::mean)?),
         "GlobalLpPool" => global_norm,
         "GlobalMaxPool" => global_max,
         "LpPool" => lp_pool,
@@ -25,14 +22,14 @@ pub(super) fn kernel(kind: &str) -> Option<Run> {
     })
 }
 
-fn global(call: &Call<'_>, of: fn(FlexTensor, usize) -> FlexTensor) -> Outcome<Item> {
+/// Pools each feature map.
+fn global(call: &Call<'_>, of: fn(&Dense, &[usize]) -> Outcome<Dense>) -> Outcome<Dense> {
     let x = call.input(0)?;
-    let shape = x.shape();
-    if shape.contains(&0) {
-        return Err(format!("{shape:?} has no elements to pool").into());
+    if x.dims().contains(&0) {
+        return Err(format!("{:?} has no elements to pool", x.dims()).into());
     }
-    let pooled = (2..shape.len()).fold(x.widened()?.float()?, of);
-    Item::Float(pooled).cast(x.kind()?)
+    let axes: Vec<usize> = (2..x.dims().len()).collect();
+    of(&x.widened()?, &axes)?.cast_to(x.dtype())
 }
 
 /// Returns the norm of each feature map.
@@ -43,14 +40,16 @@ fn global_norm(call: &Call<'_>) -> Made {
         return Err(format!("{:?} has no norm of {p}", x.shape()).into());
     }
     let axes: Vec<usize> = (2..x.shape().len()).collect();
-    let sum = x.widened()?.map(Flex::float_abs)?.power(p)?.total(&axes)?;
-    one(sum.power(1.0 / p)?.cast(x.kind()?)?)
+    let sum = x.widened()?.absolute()?.power(p)?.total(&axes)?;
+    one(sum.power(1.0 / p)?.cast_to(x.dtype())?)
 }
 
 /// Returns the maximum of each feature map. If it has NaNs, only the elements after the last NaN count; if there are
 /// none, the result is NaN.
 fn global_max(call: &Call<'_>) -> Made {
-    let pooled = global(call, Flex::float_max_dim)?;
+    let pooled = global(call, |x, axes| {
+        axes.iter().try_fold(x.clone(), |x, axis| x.extremes(*axis, Extreme::Greatest))
+    })?;
     if !pooled.to_doubles()?.iter().any(|value| value.is_nan()) {
         return one(pooled);
     }
@@ -62,7 +61,7 @@ fn global_max(call: &Call<'_>) -> Made {
         plane.iter().fold(f64::NAN, next)
     };
     let tops = values.chunks_exact(size.max(1)).map(greatest).collect();
-    one(Item::numbers(tops, pooled.kind()?, &pooled.shape())?)
+    one(Dense::numbers(tops, pooled.dtype(), &pooled.shape())?)
 }
 
 /// Returns the windows of a pooling operator, and their numbers along each dim.
@@ -124,50 +123,37 @@ impl Plan {
     }
 
     /// Pads a tensor for the windows.
-    fn padded(x: &Item, pads: &[(usize, usize)], with: f64) -> Outcome<Item> {
+    fn padded(x: &Dense, pads: &[(usize, usize)], with: f64) -> Outcome<Dense> {
         let long = |pad: usize| long(pad);
         let mut all = vec![(0, 0); 2];
         all.extend(pads.iter().map(|(begin, end)| (long(*begin), long(*end))));
-        x.clone().padded(&all, &Item::filled(with, x.kind()?, &[1])?)
+        x.padded(&all, &Dense::filled(with, x.dtype(), &[])?)
     }
 
     /// Returns the first elements of all windows of a padded tensor, then the second ones, and so on.
-    fn pieces(&self, x: Item) -> impl Iterator<Item = Item> {
+    fn pieces(&self, x: Dense) -> impl Iterator<Item = Outcome<Dense>> {
         let Windows { size, strides, dilations, .. } = &self.windows;
         let total: usize = size.iter().product();
-        let shape = x.shape();
         let piece = move |mut number: usize| {
             let mut slices: Vec<Slice> = Vec::new();
             let sides = size.iter().zip(strides).zip(dilations).zip(&self.steps);
             for (((size, stride), dilation), steps) in sides.rev() {
                 let start = number % size * dilation;
                 number /= size;
-                let end = start + (steps - 1) * stride + 1;
-                let stride = stride.cast_signed();
-                slices.push(Slice::new(start.cast_signed(), Some(end.cast_signed()), stride));
+                slices.push(Slice { start, count: *steps, step: stride.cast_signed() });
             }
-            let fronts = shape.iter().take(2).rev();
-            slices.extend(fronts.map(|dim| Slice::new(0, Some(dim.cast_signed()), 1)));
+            slices.extend(x.dims().iter().take(2).rev().map(|dim| Slice::whole(*dim)));
             slices.reverse();
-            x.clone().sliced(&slices)
+            x.sliced(&slices)
         };
         (0..total).map(piece)
     }
 
-    /// Returns the sum of each window. For images without dilation it is computed from burn's mean.
-    fn sum(&self, x: &Item) -> Outcome<Item> {
-        if let ([high, wide], [down, right], [1, 1]) = (
-            self.windows.size.as_slice(),
-            self.windows.strides.as_slice(),
-            self.windows.dilations.as_slice(),
-        ) {
-            let (size, stride) = ([*high, *wide], [*down, *right]);
-            let mean = Flex::avg_pool2d(x.float()?, size, stride, [0, 0], true, false);
-            return Item::Float(mean).scaled((high * wide) as f64);
-        }
+    /// Returns the sum of each window.
+    fn sum(&self, x: &Dense) -> Outcome<Dense> {
         let mut pieces = self.pieces(x.clone());
-        let first = pieces.next().ok_or("windows have no elements")?;
-        pieces.try_fold(first, |sum, piece| sum.plus(&piece))
+        let first = pieces.next().ok_or("windows have no elements")??;
+        pieces.try_fold(first, |sum, piece| sum.plus(&piece?))
     }
 }
 
@@ -175,43 +161,43 @@ fn average_pool(call: &Call<'_>) -> Made {
     let (x, plan) = (call.input(0)?, Plan::of(call)?);
     if x.shape().contains(&0) {
         let whole = [&plan.front[..], &plan.steps].concat();
-        return one(Item::filled(0.0, x.kind()?, &whole)?);
+        return one(Dense::filled(0.0, x.dtype(), &whole)?);
     }
     let sum = plan.sum(&Plan::padded(&x.widened()?, &plan.windows.pads, 0.0)?)?;
     // The number of elements that count in each window.
     let alone = [&[1, 1], plan.dims.as_slice()].concat();
-    let ones = Item::filled(1.0, sum.kind()?, &alone)?;
+    let ones = Dense::filled(1.0, sum.dtype(), &alone)?;
     let beyond = plan.windows.pads.iter().zip(&plan.given);
     let beyond: Vec<_> = beyond.map(|(all, given)| (0, all.1.saturating_sub(given.1))).collect();
     let inside = match call.int("count_include_pad", 0) != 0 {
         true => Plan::padded(&Plan::padded(&ones, &plan.given, 1.0)?, &beyond, 0.0)?,
         false => Plan::padded(&ones, &plan.windows.pads, 0.0)?,
     };
-    one(sum.over(&plan.sum(&inside)?)?.cast(x.kind()?)?)
+    one(sum.over(&plan.sum(&inside)?)?.cast_to(x.dtype())?)
 }
 
 fn max_pool(call: &Call<'_>) -> Made {
     let (x, plan) = (call.input(0)?, Plan::of(call)?);
-    let (kind, shape) = (x.kind()?, x.shape());
+    let (kind, shape) = (x.dtype(), x.shape());
     if shape.contains(&0) {
         let whole = [&plan.front[..], &plan.steps].concat();
-        let values = Item::filled(0.0, kind, &whole)?;
-        return all([values, Item::filled(0.0, BurnType::I64, &whole)?]);
+        let values = Dense::filled(0.0, kind, &whole)?;
+        return all([values, Dense::filled(0.0, DType::Int64, &whole)?]);
     }
     let (wants_places, columns) = (call.outputs() > 1, call.int("storage_order", 0) != 0);
-    let numbers = if kind.is_float() { x.widened()? } else { x.cast(BurnType::F32)? };
+    let numbers = if kind.is_float() { x.widened()? } else { x.cast_to(DType::Float32)? };
     if let ([height, width], [down, across]) = (plan.dims.as_slice(), plan.steps.as_slice()) {
         let (dims, steps) = ([*height, *width], [*down, *across]);
         let order = if columns { Order::ColumnMajor } else { Order::RowMajor };
         let places = wants_places.then_some(order);
         let planes = Planes { windows: &plan.windows, dims, steps, places };
         if let Some((values, places)) = planes.greatest(&numbers)? {
-            return all([Some(values.cast(kind)?), places].into_iter().flatten());
+            return all([Some(values.cast_to(kind)?), places].into_iter().flatten());
         }
     }
     let padded = Plan::padded(&numbers, &plan.windows.pads, f64::NEG_INFINITY)?;
     let mut values = plan.pieces(padded);
-    let mut best = values.next().ok_or("windows have no elements")?;
+    let mut best = values.next().ok_or("windows have no elements")??;
     let mut numbers = match wants_places {
         true => {
             let inner = places_of(&shape, columns)?;
@@ -219,31 +205,31 @@ fn max_pool(call: &Call<'_>) -> Made {
         }
         false => None,
     };
-    let mut next = || numbers.as_mut().and_then(Iterator::next);
-    let mut places = next();
+    let mut next = || numbers.as_mut().and_then(Iterator::next).transpose();
+    let mut places = next()?;
     for value in values {
+        let value = value?;
         // A NaN is taken, and replaced by the next element.
-        let stays = Flex::float_greater_equal(best.float()?, value.float()?, BoolStore::Native);
-        let takes = Flex::bool_not(stays);
-        best = best.masked(takes.clone(), &value)?;
-        if let (Some(old), Some(new)) = (places.take(), next()) {
-            places = Some(old.masked(takes, &new)?);
+        let takes = value.compared(&best, Comparison::LessOrEqual)?.inverted()?;
+        best = best.masked(&takes, &value)?;
+        if let (Some(old), Some(new)) = (places.take(), next()?) {
+            places = Some(old.masked(&takes, &new)?);
         }
     }
-    all([Some(best.cast(kind)?), places].into_iter().flatten())
+    all([Some(best.cast_to(kind)?), places].into_iter().flatten())
 }
 
 /// Returns the flat index of each element; with `columns`, in column-major order within each image.
-fn places_of(shape: &[usize], columns: bool) -> Outcome<Item> {
+fn places_of(shape: &[usize], columns: bool) -> Outcome<Dense> {
     let whole = bounded(shape)?;
     let all: Vec<i64> = (0_i64..).take(whole).collect();
     if !columns {
-        return Ok(Item::longs(&all).reshaped(shape.to_vec()));
+        return Ok(Dense::longs(&all).reshaped(shape.to_vec())?);
     }
     // The order of batch and channels does not change.
     let order: Vec<usize> = (0..shape.len().min(2)).chain((2..shape.len()).rev()).collect();
-    let turned = order.iter().map(|at| dim_at(shape, *at)).collect::<Outcome<_>>()?;
-    Ok(Item::longs(&all).reshaped(turned).permuted(&order))
+    let turned: Vec<usize> = order.iter().map(|at| dim_at(shape, *at)).collect::<Outcome<_>>()?;
+    Dense::longs(&all).reshaped(turned)?.permuted(&order)
 }
 
 fn lp_pool(call: &Call<'_>) -> Made {
@@ -255,8 +241,8 @@ fn lp_pool(call: &Call<'_>) -> Made {
     if p < 1.0 {
         return Err(format!("expected a norm of at least 1, found {p}").into());
     }
-    let power = x.widened()?.map(Flex::float_abs)?.power(p)?;
+    let power = x.widened()?.absolute()?.power(p)?;
     let sum = plan.sum(&Plan::padded(&power, &plan.windows.pads, 0.0)?)?;
     let root = sum.power(1.0 / p)?;
-    one(root.cast(x.kind()?)?)
+    one(root.cast_to(x.dtype())?)
 }

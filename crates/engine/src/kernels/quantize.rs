@@ -1,18 +1,14 @@
 //! Quantization with a scale and a zero point, and products of quantized matrices.
 
-use burn_backend::ops::FloatTensorOps;
-use burn_backend::{DType as BurnType, Scalar};
-use burn_flex::Flex;
 use lodstone_model::{DType, Op};
 use lodstone_schema::Finding;
 use lodstone_schema::onnx::dtype;
 
-use super::linear::product;
-use super::tensor::long;
+use super::dims::long;
 use super::{Call, Made, Run, RunValues, all, axis, count, dim_at, one};
 use crate::budget::Memory;
-use crate::item::{Item, Outcome};
 use crate::narrow::{Power, Rounding, is_narrow, narrowed};
+use crate::tensor::{Dense, Outcome, product};
 use crate::value::Value;
 
 pub(super) fn kernel(kind: &str) -> Option<Run> {
@@ -61,11 +57,11 @@ fn output_dtype(call: &Call<'_>) -> Outcome<Option<DType>> {
 
 /// Broadcasts scales or zero points to a tensor: one for all, one for each index along an axis, or one for each block of
 /// them.
-fn spread(call: &Call<'_>, part: &Item, shape: &[usize]) -> Outcome<Item> {
+fn spread(call: &Call<'_>, part: &Dense, shape: &[usize]) -> Outcome<Dense> {
     let own = part.shape();
     let at = || axis(call.int("axis", 1), shape.len());
     if own.iter().product::<usize>() == 1 && own.len() < 2 {
-        return Ok(part.clone().reshaped(vec![1; shape.len()]));
+        return part.reshaped(vec![1; shape.len()]);
     }
     if own.len() == 1 {
         let at = at()?;
@@ -73,8 +69,8 @@ fn spread(call: &Call<'_>, part: &Item, shape: &[usize]) -> Outcome<Item> {
         if shape.get(at) != Some(&dim) {
             return Err(format!("{own:?} does not broadcast along axis {at} of {shape:?}").into());
         }
-        let line = (0..shape.len()).map(|place| if place == at { dim } else { 1 }).collect();
-        return Ok(part.clone().reshaped(line));
+        let line = (0..shape.len()).map(|place| if place == at { dim } else { 1 });
+        return part.reshaped(line.collect::<Vec<_>>());
     }
     if own.len() != shape.len() {
         return Err(format!("{own:?} does not have the rank of {shape:?}").into());
@@ -85,7 +81,7 @@ fn spread(call: &Call<'_>, part: &Item, shape: &[usize]) -> Outcome<Item> {
         return Err(format!("{blocks} blocks of {block} do not cover {dim} elements").into());
     }
     let places: Vec<i64> = (0..dim).map(|place| long(place / block)).collect();
-    part.clone().selected(at, &places)
+    part.selected(at, &places)
 }
 
 fn quantize(op: &Op, inputs: &[Option<Value>], _: Memory<'_>) -> Made {
@@ -97,51 +93,51 @@ fn quantize(op: &Op, inputs: &[Option<Value>], _: Memory<'_>) -> Made {
         (None, to) => to.unwrap_or(DType::Uint8),
     };
     let limits = limits(to)?;
-    let numbers = x.cast(BurnType::F32)?;
-    let scale = spread(call, &scale.cast(BurnType::F32)?, &shape)?;
+    let numbers = x.cast_to(DType::Float32)?;
+    let scale = spread(call, &scale.cast_to(DType::Float32)?, &shape)?;
     let mut y = numbers.over(&scale)?;
     if limits.is_some() {
-        y = y.map(Flex::float_round)?;
+        y = y.rounded()?;
     }
     if let Some(zero) = call.optional(2) {
-        y = y.plus(&spread(call, &zero.cast(BurnType::F32)?, &shape)?)?;
+        y = y.plus(&spread(call, &zero.cast_to(DType::Float32)?, &shape)?)?;
     }
     if let Some((least, greatest)) = limits {
-        y = y.map(|y| Flex::float_clamp(y, Scalar::Float(least), Scalar::Float(greatest)))?;
+        y = y.clamped(least, greatest)?;
     }
     let rounding = Rounding { saturate: call.int("saturate", 1) != 0, power: Power::Nearest };
-    Ok(vec![narrowed(y, to, rounding)?.into()])
+    Ok(vec![narrowed(&y, to, rounding)?.into()])
 }
 
 /// Rounds to 8-bit integers; values beyond the limits become the limits.
-pub(super) fn saturated(x: &Item, to: BurnType) -> Outcome<Item> {
+pub(super) fn saturated(x: &Dense, to: DType) -> Outcome<Dense> {
     let (least, greatest) = match to {
-        BurnType::I8 => (-128.0, 127.0),
+        DType::Int8 => (-128.0, 127.0),
         _ => (0.0, 255.0),
     };
-    x.map(|x| Flex::float_clamp(x, Scalar::Float(least), Scalar::Float(greatest)))?.cast(to)
+    x.clamped(least, greatest)?.cast_to(to)
 }
 
 fn dequantize(op: &Op, inputs: &[Option<Value>], _: Memory<'_>) -> Made {
     let call = &Call::widened(op, inputs)?;
     let (x, scale) = (call.input(0)?, call.input(1)?);
     let shape = x.shape();
-    let to = output_dtype(call)?.map_or_else(|| scale.dtype(), Ok)?;
+    let to = output_dtype(call)?.unwrap_or_else(|| scale.dtype());
     // Differences of 32-bit integers are exact only in double precision.
-    let wide = if x.kind()? == BurnType::I32 { BurnType::F64 } else { BurnType::F32 };
-    let mut y = x.cast(wide)?;
+    let wide = if x.dtype() == DType::Int32 { DType::Float64 } else { DType::Float32 };
+    let mut y = x.cast_to(wide)?;
     if let Some(zero) = call.optional(2) {
-        y = y.minus(&spread(call, &zero.cast(wide)?, &shape)?)?;
+        y = y.minus(&spread(call, &zero.cast_to(wide)?, &shape)?)?;
     }
-    let y = y.times(&spread(call, &scale.cast(wide)?, &shape)?)?;
-    Ok(vec![narrowed(y, to, Rounding::default())?.into()])
+    let y = y.times(&spread(call, &scale.cast_to(wide)?, &shape)?)?;
+    Ok(vec![narrowed(&y, to, Rounding::default())?.into()])
 }
 
 /// Quantizes to 8 bits by the minimum and the maximum, with 0 in the range.
 fn quantize_by_range(call: &Call<'_>) -> Made {
     let x = call.input(0)?;
-    if x.kind()? != BurnType::F32 {
-        return Err(format!("expected single precision, found {}", x.dtype()?).into());
+    if x.dtype() != DType::Float32 {
+        return Err(format!("expected single precision, found {}", x.dtype()).into());
     }
     let values = x.to_doubles()?;
     let least = values.iter().copied().fold(0.0, f64::min);
@@ -149,25 +145,25 @@ fn quantize_by_range(call: &Call<'_>) -> Made {
     let scale = (greatest - least) / 255.0;
     let scale = if scale == 0.0 { 1.0 } else { scale };
     let zero = (-least / scale).clamp(0.0, 255.0).round_ties_even();
-    let size = Item::numbers(vec![scale], x.kind()?, &[])?;
-    let y = x.over(&size)?.map(Flex::float_round)?.shifted(zero)?;
+    let size = Dense::numbers(vec![scale], x.dtype(), &[])?;
+    let y = x.over(&size)?.rounded()?.shifted(zero)?;
     all([
-        saturated(&y, BurnType::U8)?,
-        Item::numbers(vec![scale], BurnType::F32, &[])?,
-        Item::numbers(vec![zero], BurnType::U8, &[])?,
+        saturated(&y, DType::Uint8)?,
+        Dense::numbers(vec![scale], DType::Float32, &[])?,
+        Dense::numbers(vec![zero], DType::Uint8, &[])?,
     ])
 }
 
 /// Subtracts the zero points of quantized matrices: by row on the left, by column on the right.
 fn multiply(call: &Call<'_>) -> Made {
     let side = |number: usize, is_left: bool| {
-        let x = call.input(number)?.cast(BurnType::I32)?;
+        let x = call.input(number)?.cast_to(DType::Int32)?;
         let Some(zero) = call.optional(number + 2) else { return Ok::<_, Finding>(x) };
-        let mut zero = zero.cast(BurnType::I32)?;
+        let mut zero = zero.cast_to(DType::Int32)?;
         if let ([rows], true) = (zero.shape().as_slice(), is_left && x.shape().len() > 1) {
-            zero = zero.reshaped(vec![*rows, 1]);
+            zero = zero.reshaped(vec![*rows, 1])?;
         }
         x.minus(&zero.fitted(&x.shape())?)
     };
-    one(product(side(0, true)?, side(1, false)?)?)
+    one(product(&side(0, true)?, &side(1, false)?)?)
 }

@@ -6,17 +6,16 @@
 
 use std::f64::consts::TAU;
 
-use burn_backend::DType as BurnType;
-use lodstone_model::AttributeValue;
+use lodstone_model::{AttributeValue, DType};
 use lodstone_schema::Finding;
 use lodstone_schema::onnx::dtype;
 use lodstone_store::checksum;
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
 
-use super::tensor::{bounded, dims_from, long};
+use super::dims::{bounded, dims_from, long};
 use super::{Call, Made, Run, all, count, one};
-use crate::item::{Item, Outcome, burn_type};
+use crate::tensor::{Dense, Outcome};
 
 pub(super) fn kernel(kind: &str) -> Option<Run> {
     Some(match kind {
@@ -31,9 +30,9 @@ pub(super) fn kernel(kind: &str) -> Option<Run> {
     })
 }
 
-fn like(call: &Call<'_>, of: fn(&Call<'_>, &[usize], Option<BurnType>) -> Made) -> Made {
+fn like(call: &Call<'_>, of: fn(&Call<'_>, &[usize], Option<DType>) -> Made) -> Made {
     let x = call.input(0)?;
-    of(call, &x.shape(), Some(x.kind()?))
+    of(call, &x.shape(), Some(x.dtype()))
 }
 
 /// Returns the dims of the attribute `shape`.
@@ -42,10 +41,10 @@ fn shape(call: &Call<'_>) -> Outcome<Vec<usize>> {
 }
 
 /// Returns the element type of the result, single precision if nothing tells.
-fn target(call: &Call<'_>, default: Option<BurnType>) -> Outcome<BurnType> {
-    let Some(code) = call.maybe_int("dtype") else { return Ok(default.unwrap_or(BurnType::F32)) };
+fn target(call: &Call<'_>, default: Option<DType>) -> Outcome<DType> {
+    let Some(code) = call.maybe_int("dtype") else { return Ok(default.unwrap_or(DType::Float32)) };
     let known = i32::try_from(code).ok().and_then(dtype::from_code);
-    burn_type(known.ok_or("expected an element type")?)
+    known.ok_or_else(|| "expected an element type".into())
 }
 
 /// Draws numbers of an operator.
@@ -79,20 +78,20 @@ impl Draws {
     }
 }
 
-fn uniform(call: &Call<'_>, dims: &[usize], default: Option<BurnType>) -> Made {
+fn uniform(call: &Call<'_>, dims: &[usize], default: Option<DType>) -> Made {
     let (low, high) = (f64::from(call.float("low", 0.0)), f64::from(call.float("high", 1.0)));
     let mut draws = Draws::of(call);
     let values = (0..bounded(dims)?).map(|_| low + draws.fraction() * (high - low)).collect();
-    one(Item::numbers(values, target(call, default)?, dims)?)
+    one(Dense::numbers(values, target(call, default)?, dims)?)
 }
 
-fn normal(call: &Call<'_>, dims: &[usize], default: Option<BurnType>) -> Made {
+fn normal(call: &Call<'_>, dims: &[usize], default: Option<DType>) -> Made {
     let (mean, scale) = (f64::from(call.float("mean", 0.0)), f64::from(call.float("scale", 1.0)));
     let (mut draws, count) = (Draws::of(call), bounded(dims)?);
     let mut values: Vec<f64> = (0..count.div_ceil(2)).flat_map(|_| draws.normals()).collect();
     values.truncate(count);
     values.iter_mut().for_each(|value| *value = mean + scale * *value);
-    one(Item::numbers(values, target(call, default)?, dims)?)
+    one(Dense::numbers(values, target(call, default)?, dims)?)
 }
 
 /// Draws 1 with the probability of each element, and 0 otherwise.
@@ -101,7 +100,7 @@ fn bernoulli(call: &Call<'_>) -> Made {
     let mut draws = Draws::of(call);
     let draw = |share: f64| f64::from(u8::from(draws.fraction() < share));
     let values = x.to_doubles()?.into_iter().map(draw).collect();
-    one(Item::numbers(values, target(call, Some(x.kind()?))?, &x.shape())?)
+    one(Dense::numbers(values, target(call, Some(x.dtype()))?, &x.shape())?)
 }
 
 /// Returns the input and a mask of ones; in training, elements are dropped with a probability, and the others grow so that
@@ -118,8 +117,8 @@ fn dropout(call: &Call<'_>) -> Made {
     };
     let shape = x.shape();
     if !trains || ratio == 0.0 {
-        let one = Item::truths(vec![true], &[1]).reshaped(vec![1; shape.len()]);
-        return all([x.clone(), one.expanded(&shape)]);
+        let one = Dense::truths(&[true], &[])?;
+        return all([x.clone(), one.expanded(&shape)?]);
     }
     if !(0.0..=1.0).contains(&ratio) {
         return Err(
@@ -128,13 +127,13 @@ fn dropout(call: &Call<'_>) -> Made {
     }
     let mut draws = Draws::of(call);
     let stays: Vec<bool> = (0..bounded(&shape)?).map(|_| draws.fraction() >= ratio).collect();
-    let mask = Item::truths(stays, &shape);
+    let mask = Dense::truths(&stays, &shape)?;
     if shape.contains(&0) {
         return all([x.clone(), mask]);
     }
-    let zero = Item::filled(0.0, x.kind()?, &shape)?;
+    let zero = x.zeros(&[])?;
     let grown = x.scaled(if ratio < 1.0 { 1.0 / (1.0 - ratio) } else { 0.0 })?;
-    all([zero.masked(mask.bool()?, &grown)?, mask])
+    all([zero.masked(&mask, &grown)?, mask])
 }
 
 /// Draws classes by the logarithms of their probabilities: [batch, classes] to [batch, samples].
@@ -164,6 +163,6 @@ fn multinomial(call: &Call<'_>) -> Made {
     if drawn.len() != batch * samples {
         return Err(Finding::from("expected at least one class"));
     }
-    let to = target(call, Some(BurnType::I32))?;
-    one(Item::longs(&drawn).reshaped(vec![batch, samples]).cast(to)?)
+    let to = target(call, Some(DType::Int32))?;
+    one(Dense::longs(&drawn).reshaped(vec![batch, samples])?.cast_to(to)?)
 }

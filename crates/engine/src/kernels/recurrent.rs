@@ -1,14 +1,11 @@
 //! Recurrent cells: RNN, GRU, LSTM.
 
-use burn_backend::ops::{ActivationOps, FloatTensorOps};
-use burn_backend::{BoolStore, Scalar};
-use burn_flex::{Flex, FlexTensor};
 use lodstone_schema::Finding;
 
-use super::linear::product;
 use super::onnx_runtime::by_range;
 use super::{Call, Made, Run, count};
-use crate::item::{Item, Outcome};
+use crate::curves::{at_least, at_most, softplus};
+use crate::tensor::{Dense, Outcome, floats, product};
 
 pub(super) fn kernel(kind: &str) -> Option<Run> {
     Some(match kind {
@@ -28,27 +25,27 @@ pub(super) fn dynamic_lstm(call: &Call<'_>) -> Made {
 const WIDE: u64 = 8;
 
 /// One step of a cell, from the contribution of its input to all gates.
-type Step = fn(&Cell<'_>, &Item, &State) -> Outcome<State>;
+type Step = fn(&Cell<'_>, &Dense, &State) -> Outcome<State>;
 
 /// The state of a cell: each tensor is [batch, hidden].
 #[derive(Clone)]
 struct State {
-    hidden: Item,
+    hidden: Dense,
     /// The cell state of an LSTM.
-    long: Option<Item>,
+    long: Option<Dense>,
 }
 
 /// The weights of one direction, with stacked gates.
 struct Cell<'a> {
     call: &'a Call<'a>,
     // [inputs, gates * hidden]
-    input: Item,
+    input: Dense,
     // [hidden, gates * hidden]
-    recurrent: Item,
+    recurrent: Dense,
     // [gates * hidden]: the biases of the input and of the state.
-    biases: Option<(Item, Item)>,
+    biases: Option<(Dense, Dense)>,
     // [3 * hidden]
-    peepholes: Option<Item>,
+    peepholes: Option<Dense>,
     hidden: usize,
     curves: Vec<Curve>,
     /// Whether states are rounded to 8 bits by their range.
@@ -93,45 +90,32 @@ impl Curve {
         })
     }
 
-    fn of(self, x: &Item) -> Outcome<Item> {
-        let number = |number: f32| Scalar::Float(number.into());
-        let line = |x: FlexTensor, alpha, beta| {
-            Flex::float_add_scalar(Flex::float_mul_scalar(x, number(alpha)), number(beta))
-        };
-        let x = x.float()?;
-        Ok(Item::Float(match self {
-            Self::Relu => Flex::relu(x),
-            Self::Tanh => Flex::float_tanh(x),
-            Self::Sigmoid => Flex::sigmoid(x),
-            Self::Softsign => {
-                let below = Flex::float_add_scalar(Flex::float_abs(x.clone()), number(1.0));
-                Flex::float_div(x, below)
-            }
-            Self::Softplus => {
-                // max(x, 0) + ln(1 + exp(-|x|)) does not overflow.
-                let small = Flex::float_exp(Flex::float_neg(Flex::float_abs(x.clone())));
-                Flex::float_add(Flex::relu(x), Flex::float_log1p(small))
-            }
-            Self::LeakyRelu { alpha } => Flex::leaky_relu(x, number(alpha)),
+    fn of(self, x: &Dense) -> Outcome<Dense> {
+        match self {
+            Self::Relu => floats!(x, T => |x| at_least(x, 0.0)),
+            Self::Tanh => x.tanh(),
+            Self::Sigmoid => x.sigmoid(),
+            Self::Softsign => floats!(x, T => |x| x / (x.abs() + 1.0)),
+            Self::Softplus => floats!(x, T => |x| softplus(x)),
+            Self::LeakyRelu { alpha } => x.leaky(alpha),
             Self::ThresholdedRelu { alpha } => {
-                let below =
-                    Flex::float_lower_equal_elem(x.clone(), number(alpha), BoolStore::Native);
-                Flex::float_mask_fill(x, below, number(0.0))
+                floats!(x, T => |x| if x <= T::from(alpha) { 0.0 } else { x })
             }
             Self::Elu { alpha } => {
-                let below = Flex::float_lower_elem(x.clone(), number(0.0), BoolStore::Native);
-                let curve = Flex::float_sub_scalar(Flex::float_exp(x.clone()), number(1.0));
-                Flex::float_mask_where(x, below, Flex::float_mul_scalar(curve, number(alpha)))
+                floats!(x, T => |x| if x < 0.0 { (x.exp() - 1.0) * T::from(alpha) } else { x })
             }
-            Self::Affine { alpha, beta } => line(x, alpha, beta),
+            Self::Affine { alpha, beta } => {
+                floats!(x, T => |x| x * T::from(alpha) + T::from(beta))
+            }
             Self::ScaledTanh { alpha, beta } => {
-                let inner = Flex::float_tanh(Flex::float_mul_scalar(x, number(beta)));
-                Flex::float_mul_scalar(inner, number(alpha))
+                floats!(x, T => |x| (x * T::from(beta)).tanh() * T::from(alpha))
             }
             Self::HardSigmoid { alpha, beta } => {
-                Flex::float_clamp(line(x, alpha, beta), number(0.0), number(1.0))
+                floats!(x, T => |x| {
+                    at_most(at_least(x * T::from(alpha) + T::from(beta), 0.0), 1.0)
+                })
             }
-        }))
+        }
     }
 }
 
@@ -149,23 +133,23 @@ fn parameter(
 }
 
 impl Cell<'_> {
-    fn gate(&self, x: &Item, number: usize) -> Item {
-        let at = x.shape().len().saturating_sub(1);
-        x.clone().narrowed(at, number * self.hidden, (number + 1) * self.hidden)
+    fn gate(&self, x: &Dense, number: usize) -> Outcome<Dense> {
+        let at = x.dims().len().saturating_sub(1);
+        x.cut(at, number * self.hidden, (number + 1) * self.hidden)
     }
 
-    fn curve(&self, number: usize, x: &Item) -> Outcome<Item> {
+    fn curve(&self, number: usize, x: &Dense) -> Outcome<Dense> {
         let limit = f64::from(self.call.float("clip", 0.0));
         let x = match limit > 0.0 {
-            true => x.map(|x| Flex::float_clamp(x, Scalar::Float(-limit), Scalar::Float(limit)))?,
+            true => x.clamped(-limit, limit)?,
             false => x.clone(),
         };
         self.curves.get(number).ok_or("an activation is missing")?.of(&x)
     }
 
     /// Returns the contribution of inputs, [rows, inputs], to all gates.
-    fn of_inputs(&self, x: Item) -> Outcome<Item> {
-        let made = product(x, self.input.clone())?;
+    fn of_inputs(&self, x: Dense) -> Outcome<Dense> {
+        let made = product(&x, &self.input)?;
         match &self.biases {
             Some((bias, _)) => made.plus(bias),
             None => Ok(made),
@@ -173,7 +157,7 @@ impl Cell<'_> {
     }
 
     /// Returns the contribution of the state to all gates.
-    fn of_hidden(&self, hidden: &Item) -> Outcome<Item> {
+    fn of_hidden(&self, hidden: &Dense) -> Outcome<Dense> {
         let hidden = match self.is_dynamic {
             true => {
                 let (codes, scale) = by_range(hidden)?;
@@ -181,7 +165,7 @@ impl Cell<'_> {
             }
             false => hidden.clone(),
         };
-        let made = product(hidden, self.recurrent.clone())?;
+        let made = product(&hidden, &self.recurrent)?;
         match &self.biases {
             Some((_, bias)) => made.plus(bias),
             None => Ok(made),
@@ -189,37 +173,37 @@ impl Cell<'_> {
     }
 }
 
-fn rnn(cell: &Cell<'_>, of_x: &Item, state: &State) -> Outcome<State> {
+fn rnn(cell: &Cell<'_>, of_x: &Dense, state: &State) -> Outcome<State> {
     let sum = of_x.plus(&cell.of_hidden(&state.hidden)?)?;
     Ok(State { hidden: cell.curve(0, &sum)?, long: None })
 }
 
 /// Gates: update, reset, hidden.
-fn gru(cell: &Cell<'_>, of_x: &Item, state: &State) -> Outcome<State> {
+fn gru(cell: &Cell<'_>, of_x: &Dense, state: &State) -> Outcome<State> {
     let old = &state.hidden;
     let of_h = cell.of_hidden(old)?;
-    let sum = |number: usize| cell.gate(of_x, number).plus(&cell.gate(&of_h, number));
+    let sum = |number: usize| cell.gate(of_x, number)?.plus(&cell.gate(&of_h, number)?);
     let (update, reset) = (cell.curve(0, &sum(0)?)?, cell.curve(0, &sum(1)?)?);
     let fresh = if cell.call.int("linear_before_reset", 0) != 0 {
-        reset.times(&cell.gate(&of_h, 2))?
+        reset.times(&cell.gate(&of_h, 2)?)?
     } else {
-        cell.gate(&cell.of_hidden(&reset.times(old)?)?, 2)
+        cell.gate(&cell.of_hidden(&reset.times(old)?)?, 2)?
     };
-    let fresh = cell.curve(1, &cell.gate(of_x, 2).plus(&fresh)?)?;
+    let fresh = cell.curve(1, &cell.gate(of_x, 2)?.plus(&fresh)?)?;
     // fresh + update * (old - fresh)
     let hidden = fresh.plus(&update.times(&old.minus(&fresh)?)?)?;
     Ok(State { hidden, long: None })
 }
 
 /// Gates: input, output, forget, cell; peepholes: input, output, forget.
-fn lstm(cell: &Cell<'_>, of_x: &Item, state: &State) -> Outcome<State> {
+fn lstm(cell: &Cell<'_>, of_x: &Dense, state: &State) -> Outcome<State> {
     let old = state.long.as_ref().ok_or("the cell state is missing")?;
     let all = of_x.plus(&cell.of_hidden(&state.hidden)?)?;
-    let gate = |number: usize, peephole: Option<(usize, &Item)>| {
-        let sum = cell.gate(&all, number);
+    let gate = |number: usize, peephole: Option<(usize, &Dense)>| {
+        let sum = cell.gate(&all, number)?;
         match (peephole, &cell.peepholes) {
             (Some((number, long)), Some(peepholes)) => {
-                sum.plus(&cell.gate(peepholes, number).times(long)?)
+                sum.plus(&cell.gate(peepholes, number)?.times(long)?)
             }
             _ => Ok(sum),
         }
@@ -242,12 +226,12 @@ const STEP: u64 = 448;
 
 fn run(call: &Call<'_>, curves: &[&str], step: Step) -> Made {
     let batch_first = call.int("layout", 0) != 0;
-    let swap = |item: &Item, order: &[usize]| match batch_first {
-        true => item.clone().permuted(order),
-        false => item.clone(),
+    let swap = |item: &Dense, order: &[usize]| match batch_first {
+        true => item.permuted(order),
+        false => Ok(item.clone()),
     };
     // [steps, batch, inputs]
-    let x = swap(call.input(0)?, &[1, 0, 2]);
+    let x = swap(call.input(0)?, &[1, 0, 2])?;
     let [steps, batch, inputs] = *x.shape().as_slice() else {
         return Err(format!("expected [steps, batch, inputs], found {:?}", x.shape()).into());
     };
@@ -275,14 +259,14 @@ fn run(call: &Call<'_>, curves: &[&str], step: Step) -> Made {
         let begin = |number: usize| match call.optional(number) {
             // [batch, directions, hidden] or [directions, batch, hidden]
             Some(state) => {
-                let state = swap(state, &[1, 0, 2]);
+                let state = swap(state, &[1, 0, 2])?;
                 if state.shape() != [directions, batch, hidden] {
                     return Err(format!("unexpected dims of a state: {:?}", state.shape()).into());
                 }
-                let state = state.narrowed(0, direction, direction + 1);
-                Ok(state.reshaped(vec![batch, hidden]))
+                let state = state.cut(0, direction, direction + 1)?;
+                state.reshaped([batch, hidden])
             }
-            None => Item::filled(0.0, x.kind()?, &[batch, hidden]),
+            None => Dense::filled(0.0, x.dtype(), &[batch, hidden]),
         };
         let long = if curves.len() == 3 { Some(begin(6)?) } else { None };
         let mut state = State { hidden: begin(5)?, long };
@@ -290,33 +274,35 @@ fn run(call: &Call<'_>, curves: &[&str], step: Step) -> Made {
         let backwards = call.choice("direction", &orders)?;
         // One product for all steps: the weights are read once.
         let _workspace = call.workspace(&[steps, batch, gates(curves), hidden], WIDE)?;
-        let of_inputs = cell.of_inputs(x.clone().reshaped(vec![steps * batch, inputs]))?;
+        let of_inputs = cell.of_inputs(x.reshaped(vec![steps * batch, inputs])?)?;
         let mut made = Vec::with_capacity(steps);
         for number in 0..steps {
             let at = if backwards { steps - 1 - number } else { number };
-            let now = of_inputs.clone().narrowed(0, at * batch, (at + 1) * batch);
+            let now = of_inputs.cut(0, at * batch, (at + 1) * batch)?;
             let next = match cell.is_dynamic && !backwards {
                 true => step(&cell, &now, &active(&state, &lengths, at)?)?,
                 false => step(&cell, &now, &state)?,
             };
             let shown;
             (state, shown) = within(state, next, &lengths, at)?;
-            made.push(shown.reshaped(vec![1, 1, batch, hidden]));
+            made.push(shown.reshaped(vec![1, 1, batch, hidden])?);
         }
         if backwards {
             made.reverse();
         }
-        all.push(Item::concatenated(made, 0)?);
-        last.push(state.hidden.reshaped(vec![1, batch, hidden]));
-        cells.extend(state.long.map(|long| long.reshaped(vec![1, batch, hidden])));
+        all.push(Dense::joined(&made, 0)?);
+        last.push(state.hidden.reshaped(vec![1, batch, hidden])?);
+        if let Some(long) = state.long {
+            cells.push(long.reshaped([1, batch, hidden])?);
+        }
     }
     // [steps, directions, batch, hidden]
     let mut outputs = vec![
-        swap(&Item::concatenated(all, 1)?, &[2, 0, 1, 3]),
-        swap(&Item::concatenated(last, 0)?, &[1, 0, 2]),
+        swap(&Dense::joined(&all, 1)?, &[2, 0, 1, 3])?,
+        swap(&Dense::joined(&last, 0)?, &[1, 0, 2])?,
     ];
     if !cells.is_empty() {
-        outputs.push(swap(&Item::concatenated(cells, 0)?, &[1, 0, 2]));
+        outputs.push(swap(&Dense::joined(&cells, 0)?, &[1, 0, 2])?);
     }
     super::all(outputs)
 }
@@ -327,28 +313,28 @@ fn active(state: &State, lengths: &[usize], at: usize) -> Outcome<State> {
         return Ok(state.clone());
     }
     let shape = state.hidden.shape();
-    let goes = lengths.iter().map(|length| *length >= at).collect();
-    let goes = Item::truths(goes, &[lengths.len(), 1]).expanded(&shape).bool()?;
-    let zero = Item::filled(0.0, state.hidden.kind()?, &shape)?;
-    Ok(State { hidden: zero.masked(goes, &state.hidden)?, long: state.long.clone() })
+    let goes: Vec<bool> = lengths.iter().map(|length| *length >= at).collect();
+    let goes = Dense::truths(&goes, &[lengths.len(), 1])?;
+    let zero = Dense::filled(0.0, state.hidden.dtype(), &shape)?;
+    Ok(State { hidden: zero.masked(&goes, &state.hidden)?, long: state.long.clone() })
 }
 
 /// Keeps the state of finished sequences, and sets their output to 0.
-fn within(old: State, new: State, lengths: &[usize], at: usize) -> Outcome<(State, Item)> {
+fn within(old: State, new: State, lengths: &[usize], at: usize) -> Outcome<(State, Dense)> {
     if lengths.iter().all(|length| *length > at) {
         let shown = new.hidden.clone();
         return Ok((new, shown));
     }
     let shape = new.hidden.shape();
-    let goes = lengths.iter().map(|length| *length > at).collect();
-    let goes = Item::truths(goes, &[lengths.len(), 1]).expanded(&shape).bool()?;
-    let zero = Item::filled(0.0, new.hidden.kind()?, &shape)?;
-    let shown = zero.masked(goes.clone(), &new.hidden)?;
+    let goes: Vec<bool> = lengths.iter().map(|length| *length > at).collect();
+    let goes = Dense::truths(&goes, &[lengths.len(), 1])?;
+    let zero = Dense::filled(0.0, new.hidden.dtype(), &shape)?;
+    let shown = zero.masked(&goes, &new.hidden)?;
     let long = match (old.long, new.long) {
-        (Some(old), Some(new)) => Some(old.masked(goes.clone(), &new)?),
+        (Some(old), Some(new)) => Some(old.masked(&goes, &new)?),
         _ => None,
     };
-    Ok((State { hidden: old.hidden.masked(goes, &new.hidden)?, long }, shown))
+    Ok((State { hidden: old.hidden.masked(&goes, &new.hidden)?, long }, shown))
 }
 
 /// Returns the number of gates of a cell with these activations.
@@ -368,19 +354,19 @@ fn cell<'a>(
     curves: &[&str],
 ) -> Outcome<Cell<'a>> {
     // The part of a direction, which has these dims.
-    let part = |item: &Item, dims: &[usize]| {
+    let part = |item: &Dense, dims: &[usize]| {
         let (found, expected) = (item.shape(), [&[directions], dims].concat());
         if found != expected {
             return Err(format!("expected weights of dims {expected:?}, found {found:?}").into());
         }
-        let one = item.clone().narrowed(0, direction, direction + 1);
-        Ok::<_, Finding>(one.reshaped(dims.to_vec()))
+        let one = item.cut(0, direction, direction + 1)?;
+        one.reshaped(dims)
     };
     let rows = hidden.checked_mul(gates(curves)).filter(|rows| *rows <= usize::MAX / 4);
     let rows = rows.ok_or("the hidden size is too large")?;
     let biases = call.optional(3).map(|both| {
         let both = part(both, &[2 * rows])?;
-        Ok::<_, Finding>((both.clone().narrowed(0, 0, rows), both.narrowed(0, rows, 2 * rows)))
+        Ok::<_, Finding>((both.cut(0, 0, rows)?, both.cut(0, rows, 2 * rows)?))
     });
     let biases = biases.transpose()?;
     let names = call.texts("activations").filter(|names| !names.is_empty()).unwrap_or_else(|| {
@@ -399,8 +385,8 @@ fn cell<'a>(
     let peepholes = call.optional(7).map(|it| part(it, &[3 * hidden])).transpose()?;
     Ok(Cell {
         call,
-        input: input.permuted(&[1, 0]),
-        recurrent: recurrent.permuted(&[1, 0]),
+        input: input.permuted(&[1, 0])?,
+        recurrent: recurrent.permuted(&[1, 0])?,
         biases,
         peepholes,
         hidden,

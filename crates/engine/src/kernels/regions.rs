@@ -1,8 +1,8 @@
 //! Pooling of regions by their maximum.
 
-use super::tensor::{bounded, whole};
+use super::dims::{bounded, whole};
 use super::{Call, Made, Run, count, one};
-use crate::item::{Item, Outcome};
+use crate::tensor::{Dense, Outcome};
 
 pub(super) fn kernel(kind: &str) -> Option<Run> {
     Some(match kind {
@@ -31,7 +31,7 @@ fn max_pool(call: &Call<'_>) -> Made {
     };
     let dims = [many, channels, down, across];
     if bounded(&dims)? == 0 || shape.contains(&0) {
-        return one(Item::filled(0.0, x.kind()?, &dims)?);
+        return one(Dense::filled(0.0, x.dtype(), &dims)?);
     }
     // Each cell reads at most its share of the image, and one more row and column.
     let reads = (high + down)
@@ -60,13 +60,13 @@ fn max_pool(call: &Call<'_>) -> Made {
             }
         }
     }
-    one(Item::numbers(made, x.kind()?, &dims)?)
+    one(Dense::numbers(made, x.dtype(), &dims)?)
 }
 
 /// Returns the pixels of each cell along one dim.
 fn cells(first: f64, last: f64, cells: usize, dim: usize) -> Vec<std::ops::Range<usize>> {
     let size = (last - first + 1.0).max(1.0) / cells as f64;
-    let inside = |place: f64| super::tensor::elements((place + first).clamp(0.0, dim as f64));
+    let inside = |place: f64| super::dims::elements((place + first).clamp(0.0, dim as f64));
     let cell = |number: usize| {
         let number = number as f64;
         inside((number * size).floor())..inside(((number + 1.0) * size).ceil())

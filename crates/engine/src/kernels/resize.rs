@@ -1,12 +1,11 @@
 //! Resizing by interpolation, one axis after the other.
 
-use burn_backend::DType as BurnType;
-
+use lodstone_model::DType;
 use lodstone_schema::onnx::infer::scaled_size;
 
-use super::tensor::{bounded, elements, whole};
+use super::dims::{bounded, elements, whole};
 use super::{Call, Made, Run, at_mut, axis, count, dim_at, one};
-use crate::item::{Item, Outcome};
+use crate::tensor::{Dense, Outcome};
 
 pub(super) fn kernel(kind: &str) -> Option<Run> {
     Some(match kind {
@@ -43,9 +42,9 @@ fn resize(call: &Call<'_>) -> Made {
     for side in &sides {
         *at_mut(&mut dims, side.axis)? = side.to;
     }
-    let kind = x.kind()?;
+    let kind = x.dtype();
     if bounded(&dims)? == 0 {
-        return one(Item::filled(0.0, kind, &dims)?);
+        return one(Dense::filled(0.0, kind, &dims)?);
     }
     if shape.contains(&0) {
         return Err(format!("{shape:?} has no elements to interpolate").into());
@@ -55,7 +54,7 @@ fn resize(call: &Call<'_>) -> Made {
     let mut y = match is_nearest || kind.is_float() {
         true if is_nearest => x.clone(),
         true => x.widened()?,
-        false => x.cast(BurnType::F32)?,
+        false => x.cast_to(DType::Float32)?,
     };
     // The last axis first: less work where tensors grow.
     for side in sides.iter().rev().filter(|side| !modes.is_identity(side)) {
@@ -74,7 +73,7 @@ fn resize(call: &Call<'_>) -> Made {
             false => blended(&y, side.axis, &modes.taps(side, &places))?,
         };
     }
-    let y = y.cast(kind)?;
+    let y = y.cast_to(kind)?;
     if modes.coordinates != Coordinates::TfCropAndResize {
         return one(y);
     }
@@ -84,9 +83,9 @@ fn resize(call: &Call<'_>) -> Made {
         let outside = (0..side.to).map(|to| !(0.0..=last).contains(&modes.place(side, to)));
         let mut line = vec![1; dims.len()];
         *at_mut(&mut line, side.axis)? = side.to;
-        let mask = Item::truths(outside.collect(), &line).expanded(&dims).bool()?;
+        let mask = Dense::truths(&outside.collect::<Vec<bool>>(), &line)?;
         let value = call.float("extrapolation_value", 0.0).into();
-        y = y.masked(mask, &Item::filled(value, kind, &dims)?)?;
+        y = y.masked(&mask, &Dense::filled(value, kind, &[])?)?;
     }
     one(y)
 }
@@ -125,7 +124,7 @@ fn sides(call: &Call<'_>, shape: &[usize]) -> Outcome<Vec<Side>> {
         Some(axes) => axes.iter().map(|at| axis(*at, rank)).collect::<Outcome<_>>()?,
         None => (0..rank).collect(),
     };
-    let doubles = |number: usize| call.optional(number).map(Item::to_doubles).transpose();
+    let doubles = |number: usize| call.optional(number).map(Dense::to_doubles).transpose();
     let region = doubles(1)?.unwrap_or_default();
     let scales = doubles(2)?.filter(|scales| !scales.is_empty());
     let sizes = call.longs(3)?.filter(|sizes| !sizes.is_empty());
@@ -355,13 +354,13 @@ impl Modes {
 }
 
 /// Returns the weighted sum of elements of an axis.
-fn blended(x: &Item, axis: usize, taps: &Taps) -> Outcome<Item> {
-    let (kind, mut line) = (x.kind()?, vec![1; x.shape().len()]);
-    let mut sum: Option<Item> = None;
+fn blended(x: &Dense, axis: usize, taps: &Taps) -> Outcome<Dense> {
+    let (kind, mut line) = (x.dtype(), vec![1; x.shape().len()]);
+    let mut sum: Option<Dense> = None;
     for (numbers, shares) in taps {
         *at_mut(&mut line, axis)? = shares.len();
-        let shares = Item::numbers(shares.clone(), kind, &line)?;
-        let part = x.clone().selected(axis, numbers)?.times(&shares)?;
+        let shares = Dense::numbers(shares.clone(), kind, &line)?;
+        let part = x.selected(axis, numbers)?.times(&shares)?;
         sum = Some(match sum {
             Some(sum) => sum.plus(&part)?,
             None => part,

@@ -1,14 +1,12 @@
 //! Rotary position embeddings, gates, and updates of caches.
 
-use burn_backend::ops::ActivationOps;
-use burn_flex::Flex;
 use lodstone_schema::Finding;
 
 use super::attention::heads;
+use super::dims::bounded;
 use super::indexing::places;
-use super::tensor::{alike, bounded};
 use super::{Call, Made, Run, count, dim_at, one};
-use crate::item::{Item, Outcome};
+use crate::tensor::{Dense, Outcome, check_alike};
 
 pub(super) fn kernel(kind: &str) -> Option<Run> {
     Some(match kind {
@@ -22,7 +20,7 @@ pub(super) fn kernel(kind: &str) -> Option<Run> {
 fn rotary(call: &Call<'_>) -> Made {
     let shape = call.input(0)?.shape();
     // [batch, length, heads, size]
-    let x = heads(call, 0, "num_heads")?.permuted(&[0, 2, 1, 3]);
+    let x = heads(call, 0, "num_heads")?.permuted(&[0, 2, 1, 3])?;
     let dims = x.shape();
     let &[batch, length, many, size] = dims.as_slice() else {
         return Err("expected 3 or 4 dims".into());
@@ -40,43 +38,43 @@ fn rotary(call: &Call<'_>) -> Made {
     let wide = x.widened()?;
     let angles = |number: usize| {
         let cache = angles(call, number, [batch, length, rotated / 2])?;
-        cache.cast(wide.kind()?)
+        cache.cast_to(wide.dtype())
     };
     let (cos, sin) = (angles(1)?, angles(2)?);
     let is_interleaved = call.int("interleaved", 0) != 0;
-    let part = wide.clone().narrowed(3, 0, rotated);
+    let part = wide.cut(3, 0, rotated)?;
     let half = rotated / 2;
     // The first and the second elements of all pairs.
     let side = |number: usize| match is_interleaved {
         true => {
-            let pairs = part.clone().reshaped(vec![batch, length, many, half, 2]);
-            pairs.narrowed(4, number, number + 1).reshaped(vec![batch, length, many, half])
+            let pairs = part.reshaped(vec![batch, length, many, half, 2])?;
+            pairs.cut(4, number, number + 1)?.reshaped([batch, length, many, half])
         }
-        false => part.clone().narrowed(3, number * half, (number + 1) * half),
+        false => part.cut(3, number * half, (number + 1) * half),
     };
-    let (first, second) = (side(0), side(1));
+    let (first, second) = (side(0)?, side(1)?);
     let real = cos.times(&first)?.minus(&sin.times(&second)?)?;
     let imaginary = sin.times(&first)?.plus(&cos.times(&second)?)?;
     let mut y = match is_interleaved {
         true => {
-            let single = |x: Item| x.reshaped(vec![batch, length, many, half, 1]);
-            let pairs = Item::concatenated(vec![single(real), single(imaginary)], 4)?;
-            pairs.reshaped(vec![batch, length, many, rotated])
+            let single = |x: Dense| x.reshaped([batch, length, many, half, 1]);
+            let pairs = Dense::joined(&[single(real)?, single(imaginary)?], 4)?;
+            pairs.reshaped(vec![batch, length, many, rotated])?
         }
-        false => Item::concatenated(vec![real, imaginary], 3)?,
+        false => Dense::joined(&[real, imaginary], 3)?,
     };
     if rotated < size {
-        y = Item::concatenated(vec![y, wide.narrowed(3, rotated, size)], 3)?;
+        y = Dense::joined(&[y, wide.cut(3, rotated, size)?], 3)?;
     }
     let y = match shape.len() {
-        3 => y.reshaped(shape),
-        _ => y.permuted(&[0, 2, 1, 3]),
+        3 => y.reshaped(shape)?,
+        _ => y.permuted(&[0, 2, 1, 3])?,
     };
-    one(y.cast(x.kind()?)?)
+    one(y.cast_to(x.dtype())?)
 }
 
 /// Returns the cosines or sines of all positions: [batch, length, 1, pairs].
-fn angles(call: &Call<'_>, number: usize, dims: [usize; 3]) -> Outcome<Item> {
+fn angles(call: &Call<'_>, number: usize, dims: [usize; 3]) -> Outcome<Dense> {
     let (cache, [batch, length, half]) = (call.input(number)?.clone(), dims);
     let found = cache.shape();
     let wrong = || {
@@ -97,18 +95,18 @@ fn angles(call: &Call<'_>, number: usize, dims: [usize; 3]) -> Outcome<Item> {
         None if found == dims => cache,
         None => return Err(wrong()),
     };
-    Ok(picked.reshaped(vec![batch, length, 1, half]))
+    Ok(picked.reshaped(vec![batch, length, 1, half])?)
 }
 
 /// The swish of the first input times the second.
 fn gated(call: &Call<'_>) -> Made {
     let (a, b) = (call.input(0)?, call.input(1)?);
-    alike(a, b)?;
+    check_alike(a, b)?;
     if a.shape() != b.shape() {
         return Err(format!("dims {:?} and {:?} differ", a.shape(), b.shape()).into());
     }
     bounded(&a.shape())?;
     let wide = a.widened()?;
-    let gate = wide.scaled(call.float("alpha", 1.0).into())?.map(Flex::sigmoid)?;
-    one(wide.times(&gate)?.times(&b.widened()?)?.cast(a.kind()?)?)
+    let gate = wide.scaled(call.float("alpha", 1.0).into())?.sigmoid()?;
+    one(wide.times(&gate)?.times(&b.widened()?)?.cast_to(a.dtype())?)
 }

@@ -1,13 +1,14 @@
 //! Gather and scatter by index.
 
+use lodstone_model::DType;
+
+use super::dims::{bounded, long};
 use super::indexing::{check_inside, places};
-use super::tensor::{bounded, long};
 use super::{Call, Made, Run, axis, count, dim_at, one};
-use crate::item::{Item, Outcome};
-use burn_backend::ops::FloatTensorOps;
-use burn_backend::tensor::IndexingUpdateOp;
-use burn_backend::{DType as BurnType, TensorData};
-use burn_flex::Flex;
+use crate::tensor::{
+    Dense, Element, Number, Order, Outcome, bits_of, bytes_of, check_alike, elements, numbers_of,
+    wrapped,
+};
 
 pub(super) fn kernel(kind: &str) -> Option<Run> {
     Some(match kind {
@@ -34,7 +35,7 @@ fn steps(shape: &[usize]) -> Vec<usize> {
 }
 
 /// Returns the rows of `shape` that index tuples refer to.
-fn rows(tuples: &Item, shape: &[usize]) -> Outcome<Vec<i64>> {
+fn rows(tuples: &Dense, shape: &[usize]) -> Outcome<Vec<i64>> {
     if shape.is_empty() {
         let tuples = tuples.shape();
         let [front @ .., _] = tuples.as_slice() else {
@@ -80,35 +81,32 @@ fn gather_nd(call: &Call<'_>) -> Made {
     for (place, row) in rows.iter_mut().enumerate() {
         *row += long(place / each.max(1) * size);
     }
-    let flat = x.reshaped(vec![bounded(batches)? * size, bounded(width)?]);
-    one(flat.selected(0, &rows)?.reshaped(whole))
+    let flat = x.reshaped(vec![bounded(batches)? * size, bounded(width)?])?;
+    one(flat.selected(0, &rows)?.reshaped(whole)?)
 }
 
-/// The reduction of an element and the value that is scattered to it.
-fn reduction(call: &Call<'_>) -> Outcome<Reduction> {
-    Ok(match call.text("reduction").as_deref() {
-        None | Some("none") => Reduction::Last,
-        Some("add") => Reduction::Sum,
-        Some("mul") => Reduction::Combined(|a, b| a.times(b)),
-        Some("max") => Reduction::Combined(|a, b| a.extreme(b, true)),
-        Some("min") => Reduction::Combined(|a, b| a.extreme(b, false)),
-        Some(other) => return Err(format!("reduction `{other}` is not supported").into()),
-    })
-}
-
-/// The handling of several rows for the same target.
+/// What becomes of an element that another one is scattered to.
+#[derive(Clone, Copy, PartialEq, Eq)]
 enum Reduction {
-    /// The last one wins.
     Last,
-    /// They are added to the existing row.
     Sum,
-    /// They are combined with the existing row.
-    Combined(Combine),
+    Product,
+    Greatest,
+    Least,
 }
 
-type Combine = fn(&Item, &Item) -> Outcome<Item>;
+fn reduction(call: &Call<'_>) -> Outcome<Reduction> {
+    let reductions = [
+        ("none", Reduction::Last),
+        ("add", Reduction::Sum),
+        ("mul", Reduction::Product),
+        ("max", Reduction::Greatest),
+        ("min", Reduction::Least),
+    ];
+    call.choice("reduction", &reductions)
+}
 
-fn check_updates(updates: &Item, shape: &[usize]) -> Outcome<()> {
+fn check_updates(updates: &Dense, shape: &[usize]) -> Outcome<()> {
     match updates.shape() {
         found if found == shape => Ok(()),
         found => Err(format!("expected updates of {shape:?}, found {found:?}").into()),
@@ -129,9 +127,9 @@ fn scatter_nd(call: &Call<'_>) -> Made {
     };
     check_updates(updates, &[front, width].concat())?;
     let (targets, width) = (rows(tuples, inner)?, bounded(width)?);
-    let table = x.clone().reshaped(vec![bounded(inner)?, width]);
-    let updates = updates.clone().reshaped(vec![targets.len(), width]);
-    one(put(table, &targets, updates, reduction(call)?)?.reshaped(shape))
+    let table = x.reshaped(vec![bounded(inner)?, width])?;
+    let updates = updates.reshaped(vec![targets.len(), width])?;
+    one(put(&table, &targets, &updates, reduction(call)?)?.reshaped(shape)?)
 }
 
 fn scatter_elements(call: &Call<'_>) -> Made {
@@ -154,105 +152,59 @@ fn scatter_elements(call: &Call<'_>) -> Made {
         [_] => along,
         _ => along.iter().enumerate().map(target).collect(),
     };
-    let table = x.clone().reshaped(vec![bounded(&shape)?, 1]);
-    let updates = updates.clone().reshaped(vec![targets.len(), 1]);
-    one(put(table, &targets, updates, reduction(call)?)?.reshaped(shape))
+    let table = x.reshaped(vec![bounded(&shape)?, 1])?;
+    let updates = updates.reshaped(vec![targets.len(), 1])?;
+    one(put(&table, &targets, &updates, reduction(call)?)?.reshaped(shape)?)
 }
 
-/// Fails if a row is out of range.
-fn check_rows(targets: &[i64], rows: usize) -> Outcome<()> {
-    match targets.iter().find(|target| !(0..long(rows)).contains(target)) {
-        None => Ok(()),
-        Some(target) => Err(format!("row {target} is out of range").into()),
+/// Scatters rows into a table, one after the other.
+fn put(table: &Dense, targets: &[i64], updates: &Dense, reduction: Reduction) -> Outcome<Dense> {
+    check_alike(table, updates)?;
+    if targets.is_empty() || table.dims().contains(&0) {
+        return Ok(table.clone());
     }
-}
-
-/// Scatters rows into a table. Of several for the same target the last one wins, or all are combined.
-fn put(mut table: Item, targets: &[i64], updates: Item, reduction: Reduction) -> Outcome<Item> {
-    let rows = dim_at(&table.shape(), 0)?;
-    if targets.is_empty() || table.shape().contains(&0) {
-        return Ok(table);
+    let dtype = table.dtype();
+    let unsupported = || format!("element type {dtype} is not supported").into();
+    if reduction == Reduction::Last {
+        return bits_of!(
+            dtype.bits(),
+            T => scattered::<T>(table, targets, updates, |_, new| new),
+            Err(unsupported())
+        );
     }
-    if matches!(reduction, Reduction::Sum)
-        && table.shape() == [rows, 1]
-        && table.kind()? == BurnType::F32
-        && updates.kind()? == BurnType::F32
-    {
-        return added(&table, targets, &updates);
+    if dtype == DType::Bool {
+        return Err(unsupported());
     }
-    let (mut targets, mut updates) = (targets.to_vec(), updates);
-    let combine: Option<Combine> = match reduction {
-        Reduction::Last => None,
-        Reduction::Combined(combine) => Some(combine),
-        Reduction::Sum => match (table, updates) {
-            // burn implements this in one pass.
-            (Item::Float(table), Item::Float(updates)) => {
-                check_rows(&targets, rows)?;
-                let (to, add) = (Item::longs(&targets).int()?, IndexingUpdateOp::Add);
-                return Ok(Item::Float(Flex::float_select_assign(table, 0, to, updates, add)));
-            }
-            (other, rest) => {
-                (table, updates) = (other, rest);
-                Some(|a, b| a.plus(b))
-            }
+    // Sums of many elements are too coarse in half precision.
+    let (wide, new) = (table.widened()?, updates.widened()?);
+    let made = numbers_of!(
+        wide.dtype(),
+        T => match reduction {
+            Reduction::Sum => scattered::<T>(&wide, targets, &new, Number::plus),
+            Reduction::Product => scattered::<T>(&wide, targets, &new, Number::times),
+            Reduction::Greatest => scattered::<T>(&wide, targets, &new, |a, b| a.extreme(b, true)),
+            Reduction::Least => scattered::<T>(&wide, targets, &new, |a, b| a.extreme(b, false)),
+            Reduction::Last => Err(unsupported()),
         },
-    };
-    if let Some(combine) = combine {
-        (targets, updates) = combined(&targets, updates, combine)?;
-        updates = combine(&table.clone().selected(0, &targets)?, &updates)?;
-    }
-    // Every row comes from the table or from the updates after it.
-    let behind = long(rows);
-    let mut sources: Vec<i64> = (0..behind).collect();
-    for (number, target) in (behind..).zip(&targets) {
-        let slot = usize::try_from(*target).ok().and_then(|target| sources.get_mut(target));
-        *slot.ok_or_else(|| format!("row {target} is out of range"))? = number;
-    }
-    Item::concatenated(vec![table, updates], 0)?.selected(0, &sources)
+        Err(unsupported())
+    )?;
+    made.cast_to(dtype)
 }
 
-/// Adds single numbers to a table, in order.
-fn added(table: &Item, targets: &[i64], updates: &Item) -> Outcome<Item> {
-    let (mut sums, values) = (table.to_singles()?, updates.to_singles()?);
-    for (target, value) in targets.iter().zip(values) {
-        let sum = usize::try_from(*target).ok().and_then(|target| sums.get_mut(target));
-        *sum.ok_or_else(|| format!("row {target} is out of range"))? += value;
+fn scattered<T: Element>(
+    table: &Dense,
+    targets: &[i64],
+    updates: &Dense,
+    of: impl Fn(T, T) -> T,
+) -> Outcome<Dense> {
+    let mut made = elements::<T>(table, Order::RowMajor)?.into_vec();
+    let new = elements::<T>(updates, Order::RowMajor)?;
+    let width = dim_at(table.dims(), 1)?;
+    for (target, row) in targets.iter().zip(new.chunks_exact(width)) {
+        let begin = usize::try_from(*target).ok().and_then(|target| target.checked_mul(width));
+        let into = begin.and_then(|begin| made.get_mut(begin..begin.checked_add(width)?));
+        let into = into.ok_or_else(|| format!("row {target} is out of range"))?;
+        into.iter_mut().zip(row).for_each(|(into, new)| *into = of(*into, *new));
     }
-    Ok(Item::from_data(TensorData::new(sums, table.shape())))
-}
-
-/// Combines rows with the same target pairwise, until each target has one row.
-fn combined(targets: &[i64], updates: Item, combine: Combine) -> Outcome<(Vec<i64>, Item)> {
-    let mut order: Vec<(i64, i64)> = targets.iter().copied().zip(0..).collect();
-    order.sort_unstable();
-    let (mut targets, order): (Vec<i64>, Vec<i64>) = order.into_iter().unzip();
-    let mut updates = updates.selected(0, &order)?;
-    loop {
-        let (mut firsts, mut seconds, mut alone) = (Vec::new(), Vec::new(), Vec::new());
-        let mut rest = targets.iter().zip(0_i64..).peekable();
-        while let Some((target, row)) = rest.next() {
-            match rest.next_if(|(next, _)| *next == target) {
-                Some((_, second)) => {
-                    firsts.push((*target, row));
-                    seconds.push(second);
-                }
-                None => alone.push((*target, row)),
-            }
-        }
-        if seconds.is_empty() {
-            return Ok((targets, updates));
-        }
-        let numbers = |list: &[(i64, i64)]| list.iter().map(|(_, row)| *row).collect::<Vec<_>>();
-        let first = updates.clone().selected(0, &numbers(&firsts))?;
-        let made = combine(&first, &updates.clone().selected(0, &seconds)?)?;
-        let joined = match alone.is_empty() {
-            true => made,
-            false => Item::concatenated(vec![made, updates.selected(0, &numbers(&alone))?], 0)?,
-        };
-        let all = firsts.iter().chain(&alone).map(|(target, _)| *target);
-        let mut order: Vec<(i64, i64)> = all.zip(0..).collect();
-        order.sort_unstable();
-        let (next, order): (Vec<i64>, Vec<i64>) = order.into_iter().unzip();
-        (targets, updates) = (next, joined.selected(0, &order)?);
-    }
+    wrapped(bytes_of(made), table.shape(), Order::RowMajor, table.dtype())
 }

@@ -7,9 +7,9 @@
 use bytes::Bytes;
 use lodstone_schema::Finding;
 
-use super::tensor::bounded;
+use super::dims::bounded;
 use super::{Call, Made};
-use crate::item::{Item, Outcome};
+use crate::tensor::{Dense, Outcome};
 use crate::value::{Strings, Value};
 
 /// The features of each row: [rows, features], or [features] for a single row.
@@ -20,7 +20,7 @@ pub(super) struct Rows {
 }
 
 impl Rows {
-    pub(super) fn of(x: &Item) -> Outcome<Self> {
+    pub(super) fn of(x: &Dense) -> Outcome<Self> {
         let (count, features) = match *x.shape().as_slice() {
             [features] => (1, features),
             [rows, features] => (rows, features),
@@ -169,7 +169,7 @@ impl Classes {
             }
             Self::Numbers(numbers) => {
                 let labels = rows.iter().map(|at| numbers.get(*at).copied().ok_or_else(wrong));
-                Ok(Item::longs(&labels.collect::<Outcome<Vec<_>>>()?).dense()?.into())
+                Ok(Dense::longs(&labels.collect::<Outcome<Vec<_>>>()?).into())
             }
         }
     }
@@ -187,16 +187,16 @@ pub(super) fn best<T: PartialOrd>(scores: &[T]) -> usize {
 }
 
 /// Returns scores of equal length for each row: [rows, scores].
-pub(super) fn scored(rows: Vec<Vec<f32>>, width: usize) -> Outcome<Item> {
+pub(super) fn scored(rows: Vec<Vec<f32>>, width: usize) -> Outcome<Dense> {
     let dims = [rows.len(), width];
     bounded(&dims)?;
     if rows.iter().any(|row| row.len() != width) {
         return Err(format!("expected {width} scores of each row").into());
     }
-    Ok(Item::from_data(burn_backend::TensorData::new(rows.concat(), dims)))
+    Dense::from_vec(rows.concat(), dims)
 }
 
 /// Returns labels and scores.
-pub(super) fn classified(labels: Value, scores: &Item) -> Made {
-    Ok(vec![labels, scores.dense()?.into()])
+pub(super) fn classified(labels: Value, scores: &Dense) -> Made {
+    Ok(vec![labels, scores.clone().into()])
 }

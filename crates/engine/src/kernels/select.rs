@@ -2,11 +2,11 @@
 
 use std::cmp::Ordering;
 
-use burn_backend::TensorData;
+use lodstone_model::DType;
 
-use super::tensor::{bounded, long};
+use super::dims::{bounded, long};
 use super::{Call, Made, Run, all, around, at_mut, axis, count, dim_at, one};
-use crate::item::{Item, Outcome};
+use crate::tensor::{Dense, Order, Outcome, elements};
 
 pub(super) fn kernel(kind: &str) -> Option<Run> {
     Some(match kind {
@@ -31,8 +31,8 @@ fn numbers_of(truths: &[bool]) -> Vec<i64> {
 }
 
 /// Returns the size of an element in bytes.
-fn size_of_element(x: &Item) -> Outcome<u64> {
-    Ok(u64::from(x.dtype()?.bits().unwrap_or(8)).div_ceil(8))
+fn size_of_element(x: &Dense) -> Outcome<u64> {
+    Ok(u64::from(x.dtype().bits().unwrap_or(8)).div_ceil(8))
 }
 
 fn compress(call: &Call<'_>) -> Made {
@@ -42,7 +42,7 @@ fn compress(call: &Call<'_>) -> Made {
     let (x, at) = match call.int("axis", i64::MIN) {
         i64::MIN => {
             let whole = x.shape().iter().product();
-            (x.reshaped(vec![whole]), 0)
+            (x.reshaped(vec![whole])?, 0)
         }
         at => {
             let at = axis(at, x.shape().len())?;
@@ -79,7 +79,7 @@ fn non_zero(call: &Call<'_>) -> Made {
         step = step.saturating_mul(dim);
     }
     table.reverse();
-    one(Item::from_data(TensorData::new(table, [rank, count])))
+    one(Dense::from_vec(table, [rank, count])?)
 }
 
 /// Selects the top elements. Of equal ones the lowest index comes first. NaN is greater than all values.
@@ -120,12 +120,11 @@ fn top_k(call: &Call<'_>) -> Made {
             }
         }
     }
-    let numbers = Item::longs(&numbers).reshaped(dims.clone());
-    if dims.contains(&0) {
-        return all([Item::filled(0.0, x.kind()?, &dims)?, numbers]);
-    }
-    let values = x.clone().gathered(at, numbers.int()?)?;
-    all([values, numbers])
+    let values = match dims.contains(&0) {
+        true => x.zeros(&dims)?,
+        false => x.gathered_along(at, &numbers, &dims)?,
+    };
+    all([values, Dense::from_vec(numbers, dims)?])
 }
 
 /// The memory of the key of an element, in bytes: a copy of the element, and one that is wide enough for all types.
@@ -138,11 +137,12 @@ enum Keys {
 }
 
 impl Keys {
-    fn of(x: &Item) -> Outcome<Self> {
-        Ok(match x {
-            Item::Float(_) => Self::Numbers(x.to_doubles()?),
-            _ if x.kind()? == burn_backend::DType::U64 => {
-                Self::Integers(x.clone().into_data()?.iter::<u64>().map(i128::from).collect())
+    fn of(x: &Dense) -> Outcome<Self> {
+        Ok(match x.dtype() {
+            dtype if dtype.is_float() => Self::Numbers(x.to_doubles()?),
+            DType::Uint64 => {
+                let all = elements::<u64>(x, Order::RowMajor)?;
+                Self::Integers(all.iter().map(|it| i128::from(*it)).collect())
             }
             _ => Self::Integers(x.to_longs()?.into_iter().map(i128::from).collect()),
         })
@@ -166,7 +166,7 @@ fn unique(call: &Call<'_>) -> Made {
     let shape = x.shape();
     let whole: usize = shape.iter().product();
     let (x, at) = match call.int("axis", i64::MIN) {
-        i64::MIN => (x.clone().reshaped(vec![whole]), 0),
+        i64::MIN => (x.reshaped(vec![whole])?, 0),
         at => (x.clone(), axis(at, shape.len())?),
     };
     let shape = x.shape();
@@ -202,5 +202,5 @@ fn unique(call: &Call<'_>) -> Made {
         groups.iter().filter_map(|group| group.first().copied().map(long)).collect();
     let counts: Vec<i64> = groups.iter().map(|group| long(group.len())).collect();
     let values = x.selected(at, &firsts)?;
-    all([values, Item::longs(&firsts), Item::longs(&inverse), Item::longs(&counts)])
+    all([values, Dense::longs(&firsts), Dense::longs(&inverse), Dense::longs(&counts)])
 }

@@ -3,11 +3,10 @@
 use lodstone_model::{AttributeValue, Op};
 use lodstone_schema::Finding;
 
-use super::tensor::long;
+use super::dims::long;
 use super::{Made, RunValues, axis, count, dim_at};
 use crate::budget::Memory;
-use crate::dense::Dense;
-use crate::item::{Item, Outcome};
+use crate::tensor::{Dense, Outcome};
 use crate::value::{VALUE, Value};
 
 pub(super) fn kernel(kind: &str) -> Option<RunValues> {
@@ -29,7 +28,7 @@ pub(super) fn kernel(kind: &str) -> Option<RunValues> {
                 None | Some(Value::Optional(None)) => false,
                 Some(_) => true,
             };
-            Ok(vec![Item::truths(vec![is_there], &[]).dense()?.into()])
+            Ok(vec![Dense::truths(&[is_there], &[])?.into()])
         },
         "SequenceAt" => |_, inputs, memory| {
             let all = sequence(inputs, 0)?;
@@ -73,7 +72,7 @@ pub(super) fn kernel(kind: &str) -> Option<RunValues> {
         },
         "SequenceLength" => |_, inputs, _| {
             let length = long(sequence(inputs, 0)?.len());
-            Ok(vec![Item::longs(&[length]).reshaped(Vec::new()).dense()?.into()])
+            Ok(vec![Dense::longs(&[length]).reshaped(Vec::new())?.into()])
         },
         "SplitToSequence" => split,
         _ => return None,
@@ -103,7 +102,7 @@ fn sequence(inputs: &[Option<Value>], at: usize) -> Outcome<&[Value]> {
 /// Returns an input with a single integer, or `None` if it is omitted.
 fn integer(inputs: &[Option<Value>], at: usize) -> Outcome<Option<i64>> {
     let Some(Some(found)) = inputs.get(at) else { return Ok(None) };
-    match Item::of(found.dense()?)?.to_longs()?.as_slice() {
+    match found.dense()?.to_longs()?.as_slice() {
         [one] => Ok(Some(*one)),
         other => Err(format!("expected one integer, found {} values", other.len()).into()),
     }
@@ -141,8 +140,8 @@ fn concat(op: &Op, inputs: &[Option<Value>], memory: Memory<'_>) -> Made {
     if !all.iter().all(fits) {
         return Err("the tensors of the sequence have different dims on other axes".into());
     }
-    let items = all.iter().map(|dense| Item::of(dense)).collect::<Outcome<Vec<_>>>()?;
-    Ok(vec![Item::concatenated(items, at)?.dense()?.into()])
+    let items: Vec<Dense> = all.into_iter().cloned().collect();
+    Ok(vec![Dense::joined(&items, at)?.into()])
 }
 
 /// The memory of a part of a tensor, in bytes: its handle, and copies of its size.
@@ -161,7 +160,7 @@ fn split(op: &Op, inputs: &[Option<Value>], memory: Memory<'_>) -> Made {
             vec![1; length]
         }
         Some(sizes) => {
-            let numbers = Item::of(sizes)?.to_longs()?;
+            let numbers = sizes.to_longs()?;
             match (sizes.dims(), numbers.as_slice()) {
                 ([], [size]) => {
                     let size = count(*size).ok().filter(|size| *size > 0);

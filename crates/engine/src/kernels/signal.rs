@@ -2,15 +2,14 @@
 
 use std::sync::Arc;
 
-use burn_backend::TensorData;
 use rayon::prelude::*;
 use rustfft::num_complex::Complex64;
 use rustfft::{Fft, FftPlanner};
 
-use super::tensor::bounded;
+use super::dims::bounded;
 use super::{Call, Made, Run, around, at_mut, axis, count, dim_at, one};
 use crate::budget::probe;
-use crate::item::{Item, Outcome};
+use crate::tensor::{Dense, Outcome};
 
 pub(super) fn kernel(kind: &str) -> Option<Run> {
     Some(match kind {
@@ -114,13 +113,13 @@ fn transform(call: &Call<'_>) -> Made {
     *at_mut(&mut dims, at)? = plan.results();
     *at_mut(&mut dims, last)? = plan.parts();
     if bounded(&dims)? == 0 || shape.contains(&0) {
-        return one(Item::filled(0.0, x.kind()?, &dims)?);
+        return one(Dense::filled(0.0, x.dtype(), &dims)?);
     }
     // The axis last, beside the parts.
     let mut order: Vec<usize> =
         (0..shape.len()).filter(|place| ![at, last].contains(place)).collect();
     order.extend([at, last]);
-    let source = x.clone().permuted(&order).to_doubles()?;
+    let source = x.permuted(&order)?.to_doubles()?;
     let each = plan.results() * plan.parts();
     let mut made = vec![0.0; source.len() / (dim * parts) * each];
     made.par_chunks_exact_mut(each)
@@ -131,7 +130,7 @@ fn transform(call: &Call<'_>) -> Made {
     for (place, from) in order.iter().enumerate() {
         *at_mut(&mut back, *from)? = place;
     }
-    one(Item::from_data(TensorData::new(made, turned)).permuted(&back).cast(x.kind()?)?)
+    one(Dense::from_vec(made, turned)?.permuted(&back)?.cast_to(x.dtype())?)
 }
 
 /// Transforms frames of a signal, each times a window: [batch, frames, values, 2].
@@ -143,7 +142,7 @@ fn short_transform(call: &Call<'_>) -> Made {
         _ => return Err(format!("expected signals, found {:?}", x.shape()).into()),
     };
     let step = count(call.long(1, 1)?)?;
-    let window = call.optional(2).map(Item::to_doubles).transpose()?;
+    let window = call.optional(2).map(Dense::to_doubles).transpose()?;
     let length = match (call.optional(3), &window) {
         (Some(_), _) => count(call.long(3, 0)?)?,
         (None, Some(window)) => window.len(),
@@ -156,7 +155,7 @@ fn short_transform(call: &Call<'_>) -> Made {
     let frames = signal.checked_sub(length).map_or(0, |rest| rest / step + 1);
     let dims = [batch, frames, plan.results(), 2];
     if bounded(&dims)? == 0 {
-        return one(Item::filled(0.0, x.kind()?, &dims)?);
+        return one(Dense::filled(0.0, x.dtype(), &dims)?);
     }
     let source = x.to_doubles()?;
     let factors: Vec<f64> = window.unwrap_or_else(|| vec![1.0; length]);
@@ -168,5 +167,5 @@ fn short_transform(call: &Call<'_>) -> Made {
         let values = frame.chunks_exact(parts).zip(&factors);
         plan.run(values.map(|(value, factor)| complex(value) * factor), made);
     });
-    one(Item::numbers(made, x.kind()?, &dims)?)
+    one(Dense::numbers(made, x.dtype(), &dims)?)
 }

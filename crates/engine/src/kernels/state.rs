@@ -1,14 +1,11 @@
 //! Operators that carry a state along a sequence: linear attention and causal convolutions.
 
-use burn_backend::TensorData;
-use burn_backend::ops::ActivationOps;
-use burn_flex::Flex;
 use rayon::prelude::*;
 
 use super::attention::heads;
-use super::tensor::bounded;
+use super::dims::bounded;
 use super::{Call, Made, Run, all, count};
-use crate::item::{Item, Outcome};
+use crate::tensor::{Dense, Outcome};
 
 pub(super) fn kernel(kind: &str) -> Option<Run> {
     Some(match kind {
@@ -31,34 +28,34 @@ fn causal_conv(call: &Call<'_>) -> Made {
     }
     let kept = [batch, channels, size - 1];
     bounded(&[batch, channels, length.saturating_add(size)])?;
-    let (kind, wide) = (x.kind()?, x.widened()?);
+    let (kind, wide) = (x.dtype(), x.widened()?);
     let past = match call.optional(3) {
         Some(past) if past.shape() != kept => {
             return Err(format!("expected a state of {kept:?}, found {:?}", past.shape()).into());
         }
-        Some(past) => past.cast(wide.kind()?)?,
-        None => Item::filled(0.0, wide.kind()?, &kept)?,
+        Some(past) => past.cast_to(wide.dtype())?,
+        None => Dense::filled(0.0, wide.dtype(), &kept)?,
     };
     let padded = match (kept.contains(&0), shape.contains(&0)) {
         (_, true) => past,
         (true, _) => wide.clone(),
-        _ => Item::concatenated(vec![past, wide.clone()], 2)?,
+        _ => Dense::joined(&[past, wide.clone()], 2)?,
     };
     let state = match (shape.contains(&0), size) {
         (true, _) => padded.clone(),
-        (_, 1) => Item::filled(0.0, kind, &kept)?,
-        _ => padded.clone().narrowed(2, length, length + size - 1),
+        (_, 1) => Dense::filled(0.0, kind, &kept)?,
+        _ => padded.cut(2, length, length + size - 1)?,
     };
-    let state = state.cast(kind)?;
+    let state = state.cast_to(kind)?;
     if shape.contains(&0) {
         return all([x.clone(), state]);
     }
-    let line = |item: &Item| item.cast(wide.kind()?);
-    let filter = line(filter)?.reshaped(vec![1, channels, size]);
-    let mut y: Option<Item> = None;
+    let line = |item: &Dense| item.cast_to(wide.dtype());
+    let filter = line(filter)?.reshaped(vec![1, channels, size])?;
+    let mut y: Option<Dense> = None;
     for step in 0..size {
-        let weights = filter.clone().narrowed(2, step, step + 1);
-        let part = padded.clone().narrowed(2, step, step + length).times(&weights)?;
+        let weights = filter.cut(2, step, step + 1)?;
+        let part = padded.cut(2, step, step + length)?.times(&weights)?;
         y = Some(match y {
             Some(sum) => sum.plus(&part)?,
             None => part,
@@ -66,12 +63,12 @@ fn causal_conv(call: &Call<'_>) -> Made {
     }
     let mut y = y.ok_or("the filter has no elements")?;
     if let Some(bias) = call.optional(2) {
-        y = y.plus(&line(bias)?.fitted(&[channels])?.reshaped(vec![1, channels, 1]))?;
+        y = y.plus(&line(bias)?.fitted(&[channels])?.reshaped(vec![1, channels, 1])?)?;
     }
     if matches!(call.text("activation").as_deref(), Some("silu" | "swish")) {
-        y = y.times(&y.map(Flex::sigmoid)?)?;
+        y = y.times(&y.sigmoid()?)?;
     }
-    all([y.cast(kind)?, state])
+    all([y.cast_to(kind)?, state])
 }
 
 /// What one key head of an example reads.
@@ -167,7 +164,7 @@ fn linear_attention(call: &Call<'_>) -> Made {
     }
     let dims = [batch, key_heads, size, value_size];
     bounded(&[batch, heads, steps, value_size])?;
-    let stated = call.optional(3).map_or_else(|| query.kind(), Item::kind)?;
+    let stated = call.optional(3).unwrap_or(&query).dtype();
     let mut state = match call.optional(3) {
         Some(state) if state.shape() == dims => state.to_singles()?,
         Some(state) => {
@@ -181,8 +178,8 @@ fn linear_attention(call: &Call<'_>) -> Made {
     };
     let packed = [batch, steps, heads * value_size];
     if packed.contains(&0) || size == 0 {
-        let y = Item::filled(0.0, query.kind()?, &packed)?;
-        return all([y, Item::from_data(TensorData::new(state, dims)).cast(stated)?]);
+        let y = Dense::filled(0.0, query.dtype(), &packed)?;
+        return all([y, Dense::from_vec(state, dims)?.cast_to(stated)?]);
     }
     // [batch * key heads, time * values of each step]
     let by_head = |number: usize| match call.optional(number) {
@@ -209,13 +206,13 @@ fn linear_attention(call: &Call<'_>) -> Made {
         });
     let made: Vec<Vec<f32>> = results.collect();
     // [batch, heads, time, value size]
-    let y = Item::from_data(TensorData::new(made.concat(), [batch, heads, steps, value_size]));
-    let y = y.permuted(&[0, 2, 1, 3]).reshaped(packed.to_vec()).cast(query.kind()?)?;
-    all([y, Item::from_data(TensorData::new(state, dims)).cast(stated)?])
+    let y = Dense::from_vec(made.concat(), [batch, heads, steps, value_size])?;
+    let y = y.permuted(&[0, 2, 1, 3])?.reshaped(packed.to_vec())?.cast_to(query.dtype())?;
+    all([y, Dense::from_vec(state, dims)?.cast_to(stated)?])
 }
 
 /// Orders decays or rates by key head: [batch, key heads, time, each]. One for all heads is repeated.
-fn by_head(x: &Item, [batch, steps, heads]: [usize; 3]) -> Outcome<Vec<f32>> {
+fn by_head(x: &Dense, [batch, steps, heads]: [usize; 3]) -> Outcome<Vec<f32>> {
     let &[examples, found, last] = x.shape().as_slice() else {
         return Err("expected decays and rates of 3 dims".into());
     };
@@ -226,9 +223,9 @@ fn by_head(x: &Item, [batch, steps, heads]: [usize; 3]) -> Outcome<Vec<f32>> {
         return Err(format!("{:?} do not fit {steps} steps of {heads} heads", x.shape()).into());
     }
     let x = match last {
-        1 => x.clone().expanded(&[batch, steps, heads]),
+        1 => x.expanded(&[batch, steps, heads])?,
         _ => x.clone(),
     };
-    let each = count(super::tensor::long(last / heads))?.max(1);
-    x.reshaped(vec![batch, steps, heads, each]).permuted(&[0, 2, 1, 3]).to_singles()
+    let each = count(super::dims::long(last / heads))?.max(1);
+    x.reshaped(vec![batch, steps, heads, each])?.permuted(&[0, 2, 1, 3])?.to_singles()
 }

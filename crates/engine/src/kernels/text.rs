@@ -5,11 +5,11 @@ use lodstone_model::Op;
 use lodstone_schema::Finding;
 use regex::Regex;
 
+use super::dims::{bounded, long};
 use super::sequence::value;
-use super::tensor::{bounded, common, long};
 use super::{Call, Made, RunValues, elementwise};
 use crate::budget::{Charge, Memory};
-use crate::item::{Item, Outcome};
+use crate::tensor::{Dense, Outcome, common};
 use crate::value::{STRING, Strings, Value};
 
 pub(super) fn kernel(kind: &str) -> Option<RunValues> {
@@ -58,7 +58,7 @@ fn pairs<'a>(
     let dims = common(a.dims(), b.dims())?;
     let spread = |strings: &'a Strings| -> Outcome<Vec<&'a Bytes>> {
         let places: Vec<i64> = (0_i64..).take(strings.elements().len()).collect();
-        let places = Item::longs(&places).reshaped(strings.dims().to_vec()).expanded(&dims);
+        let places = Dense::longs(&places).reshaped(strings.dims().to_vec())?.expanded(&dims)?;
         let all = strings.elements();
         let found = |place: i64| usize::try_from(place).ok().and_then(|place| all.get(place));
         let list = places.to_longs()?.into_iter().map(found).collect::<Option<_>>();
@@ -79,8 +79,8 @@ fn pairs<'a>(
 fn equal(op: &Op, inputs: &[Option<Value>], memory: Memory<'_>) -> Made {
     if let (Value::Strings(a), Value::Strings(b)) = (value(inputs, 0)?, value(inputs, 1)?) {
         let ((pairs, _list), dims) = pairs(a, b, memory)?;
-        let truths = pairs.into_iter().map(|(a, b)| a == b).collect();
-        return Ok(vec![Item::truths(truths, &dims).dense()?.into()]);
+        let truths: Vec<bool> = pairs.into_iter().map(|(a, b)| a == b).collect();
+        return Ok(vec![Dense::truths(&truths, &dims)?.into()]);
     }
     let inputs: Vec<Option<&Value>> = inputs.iter().map(Option::as_ref).collect();
     let run = elementwise::kernel("Equal").ok_or_else(|| Finding::internal("no kernel"))?;
@@ -105,7 +105,7 @@ fn matches(op: &Op, inputs: &[Option<Value>], memory: Memory<'_>) -> Made {
     let whole: Regex = whole.map_err(|error| format!("invalid pattern `{pattern}`: {error}"))?;
     let is_match = |text: &Bytes| Ok(whole.is_match(utf8(text)?));
     let truths = x.elements().iter().map(is_match).collect::<Outcome<Vec<bool>>>()?;
-    Ok(vec![Item::truths(truths, x.dims()).dense()?.into()])
+    Ok(vec![Dense::truths(&truths, x.dims())?.into()])
 }
 
 /// Removes stop words and changes the case of the others: [words] or [1, words].
@@ -173,7 +173,7 @@ fn split(op: &Op, inputs: &[Option<Value>], memory: Memory<'_>) -> Made {
         padded.resize(end, Bytes::new());
     }
     let padded = Value::Strings(Strings::new(whole, padded)?);
-    Ok(vec![padded, Item::longs(&counts).reshaped(x.dims().to_vec()).dense()?.into()])
+    Ok(vec![padded, Dense::longs(&counts).reshaped(x.dims().to_vec())?.into()])
 }
 
 /// How strings are split: at a delimiter or at white space, at most a number of times.

@@ -6,10 +6,10 @@
 use bytes::Bytes;
 use lodstone_model::DType;
 
-use super::tensor::whole;
+use super::dims::whole;
 use crate::budget::Memory;
-use crate::dense::Dense;
-use crate::item::{Item, Outcome, burn_type};
+use crate::narrow::supported;
+use crate::tensor::{Dense, Order, Outcome, elements};
 use crate::value::{STRING, Strings, Value};
 
 /// Casts strings to numbers, numbers to strings, or strings to strings.
@@ -33,7 +33,7 @@ pub(super) fn cast(x: &Value, to: DType, memory: Memory<'_>) -> Outcome<Value> {
 const WRITTEN: u64 = 16 + 24 + STRING + 24;
 
 fn parsed(texts: &Strings, to: DType) -> Outcome<Value> {
-    let kind = burn_type(to)?;
+    let kind = to;
     let text = |bytes: &Bytes| String::from_utf8_lossy(bytes).trim().to_owned();
     let float = |text: &str| -> Outcome<f64> {
         text.parse().map_err(|_| format!("`{text}` is not a number").into())
@@ -43,26 +43,29 @@ fn parsed(texts: &Strings, to: DType) -> Outcome<Value> {
     let item = match kind.is_float() {
         true => {
             let numbers = all.map(|text| float(&text)).collect::<Outcome<_>>()?;
-            Item::numbers(numbers, kind, dims)?
+            Dense::numbers(numbers, kind, dims)?
         }
         false => {
             // Fractions are cut off.
             let long = |text: String| text.parse().or_else(|_| float(&text).map(whole));
             let numbers = all.map(long).collect::<Outcome<Vec<i64>>>()?;
-            Item::longs(&numbers).reshaped(dims.to_vec()).cast(kind)?
+            Dense::longs(&numbers).reshaped(dims.to_vec())?.cast_to(kind)?
         }
     };
-    Ok(item.dense()?.into())
+    Ok(item.into())
 }
 
 fn written(x: &Dense) -> Outcome<Value> {
-    let item = Item::of(x)?;
+    let item = supported(x)?;
     let texts: Vec<String> = match x.dtype() {
         DType::Bool => item.to_truths()?.iter().map(|it| u8::from(*it).to_string()).collect(),
         DType::Float64 | DType::Float32 | DType::Float16 | DType::BFloat16 => {
             item.to_doubles()?.iter().map(|it| general(*it)).collect()
         }
-        DType::Uint64 => item.to_bits()?.iter().map(|it| it.cast_unsigned().to_string()).collect(),
+        DType::Uint64 => {
+            let all = elements::<u64>(&item, Order::RowMajor)?;
+            all.iter().map(ToString::to_string).collect()
+        }
         _ => item.to_longs()?.iter().map(ToString::to_string).collect(),
     };
     let texts = texts.into_iter().map(Bytes::from).collect();

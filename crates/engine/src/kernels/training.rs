@@ -3,12 +3,10 @@
 //! The inputs are the learning rate, the number of updates so far, all tensors, all gradients, and all states of each
 //! kind; the outputs are the new tensors and states, in the same order.
 
-use burn_backend::ops::FloatTensorOps;
-use burn_flex::Flex;
 use lodstone_schema::Finding;
 
 use super::{Call, Made, Run, all};
-use crate::item::{Item, Outcome};
+use crate::tensor::{Dense, Outcome};
 
 pub(super) fn kernel(kind: &str) -> Option<Run> {
     Some(match kind {
@@ -24,14 +22,14 @@ struct Update<'a, const STATES: usize> {
     call: &'a Call<'a>,
     rate: f64,
     updates: f64,
-    x: &'a Item,
+    x: &'a Dense,
     /// The gradient, with that of the regularization.
-    gradient: Item,
-    states: [&'a Item; STATES],
+    gradient: Dense,
+    states: [&'a Dense; STATES],
 }
 
 /// Returns the new tensor and its new states.
-type Rule<const STATES: usize> = fn(&Update<'_, STATES>) -> Outcome<(Item, [Item; STATES])>;
+type Rule<const STATES: usize> = fn(&Update<'_, STATES>) -> Outcome<(Dense, [Dense; STATES])>;
 
 fn optimize<const STATES: usize>(call: &Call<'_>, rule: Rule<STATES>) -> Made {
     let number = |at: usize| {
@@ -65,21 +63,21 @@ fn optimize<const STATES: usize>(call: &Call<'_>, rule: Rule<STATES>) -> Made {
     all(made.into_iter().flatten())
 }
 
-fn adagrad(update: &Update<'_, 1>) -> Outcome<(Item, [Item; 1])> {
+fn adagrad(update: &Update<'_, 1>) -> Outcome<(Dense, [Dense; 1])> {
     let Update { call, x, gradient, states: [squares], .. } = update;
     let decay = f64::from(call.float("decay_factor", 0.0));
     let rate = update.rate / (1.0 + update.updates * decay);
     let squares = squares.plus(&gradient.times(gradient)?)?;
-    let root = squares.map(Flex::float_sqrt)?.shifted(call.float("epsilon", 1e-6).into())?;
+    let root = squares.root()?.shifted(call.float("epsilon", 1e-6).into())?;
     Ok((x.minus(&gradient.scaled(rate)?.over(&root)?)?, [squares]))
 }
 
-fn adam(update: &Update<'_, 2>) -> Outcome<(Item, [Item; 2])> {
+fn adam(update: &Update<'_, 2>) -> Outcome<(Dense, [Dense; 2])> {
     let Update { call, x, gradient, states: [means, squares], .. } = update;
     let (alpha, beta) = (f64::from(call.float("alpha", 0.9)), f64::from(call.float("beta", 0.999)));
     let means = means.scaled(alpha)?.plus(&gradient.scaled(1.0 - alpha)?)?;
     let squares = squares.scaled(beta)?.plus(&gradient.times(gradient)?.scaled(1.0 - beta)?)?;
-    let root = squares.map(Flex::float_sqrt)?.shifted(call.float("epsilon", 1e-6).into())?;
+    let root = squares.root()?.shifted(call.float("epsilon", 1e-6).into())?;
     // The corrections of the bias towards 0.
     let rate = match update.updates > 0.0 {
         true => {
@@ -93,7 +91,7 @@ fn adam(update: &Update<'_, 2>) -> Outcome<(Item, [Item; 2])> {
     Ok((new.scaled(keep)?, [means, squares]))
 }
 
-fn momentum(update: &Update<'_, 1>) -> Outcome<(Item, [Item; 1])> {
+fn momentum(update: &Update<'_, 1>) -> Outcome<(Dense, [Dense; 1])> {
     let Update { call, x, gradient, states: [moves], .. } = update;
     let alpha = f64::from(call.float("alpha", 0.9));
     let beta = if update.updates > 0.0 { f64::from(call.float("beta", 0.9)) } else { 1.0 };

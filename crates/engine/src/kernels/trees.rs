@@ -6,11 +6,10 @@
 use lodstone_model::AttributeValue;
 use lodstone_schema::Finding;
 
+use super::dims::bounded;
 use super::scores::probit;
-use super::tensor::bounded;
 use super::{Call, Made, Run, count, one};
-use crate::dense::Dense;
-use crate::item::{Item, Outcome};
+use crate::tensor::{Dense, Outcome};
 
 pub(super) fn kernel(kind: &str) -> Option<Run> {
     Some(match kind {
@@ -176,7 +175,7 @@ fn ensemble(call: &Call<'_>) -> Made {
         }
         transform(sums, call.int("post_transform", 0))?;
     }
-    one(Item::numbers(made, x.kind()?, &[rows, targets])?)
+    one(Dense::numbers(made, x.dtype(), &[rows, targets])?)
 }
 
 /// Applies the transformation of results: none, softmax, logistic, a softmax that keeps zeros, or probit.

@@ -1,9 +1,9 @@
 //! Inverses of windows: images from columns, and from the maxima of pooling.
 
-use super::tensor::{bounded, dims_from, long};
+use super::dims::{bounded, dims_from, long};
 use super::windows::{Windows, spatial};
 use super::{Call, Made, Run, at_mut, count, one};
-use crate::item::{Item, Outcome};
+use crate::tensor::{Dense, Outcome};
 
 pub(super) fn kernel(kind: &str) -> Option<Run> {
     Some(match kind {
@@ -29,7 +29,7 @@ fn from_columns(call: &Call<'_>) -> Made {
     let whole = [&[batch, rows / taps], &image[..]].concat();
     let mut made = vec![0.0; bounded(&whole)?];
     if made.is_empty() || columns == 0 {
-        return one(Item::numbers(made, x.kind()?, &whole)?);
+        return one(Dense::numbers(made, x.dtype(), &whole)?);
     }
     let places = windows.places(&image, &steps);
     let (values, size) = (x.to_doubles()?, bounded(&image)?);
@@ -40,7 +40,7 @@ fn from_columns(call: &Call<'_>) -> Made {
             }
         }
     }
-    one(Item::numbers(made, x.kind()?, &whole)?)
+    one(Dense::numbers(made, x.dtype(), &whole)?)
 }
 
 impl Windows {
@@ -108,7 +108,7 @@ fn unpool(call: &Call<'_>) -> Made {
         let slot = usize::try_from(index).ok().and_then(|at| values.get_mut(at));
         *slot.ok_or_else(|| format!("index {index} is out of range for {dims:?}"))? = value;
     }
-    let y = Item::numbers(values, x.kind()?, &dims)?;
+    let y = Dense::numbers(values, x.dtype(), &dims)?;
     let Some(asked) = call.longs(2)? else { return one(y) };
     let asked = dims_from(&asked)?;
     if asked.len() != dims.len() || asked.iter().zip(&dims).any(|(asked, dim)| asked < dim) {
@@ -116,5 +116,5 @@ fn unpool(call: &Call<'_>) -> Made {
     }
     let pads: Vec<(i64, i64)> =
         asked.iter().zip(&dims).map(|(asked, dim)| (0, long(asked - dim))).collect();
-    one(y.padded(&pads, &Item::filled(0.0, x.kind()?, &[1])?)?)
+    one(y.padded(&pads, &Dense::filled(0.0, x.dtype(), &[1])?)?)
 }

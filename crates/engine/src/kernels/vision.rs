@@ -2,9 +2,9 @@
 
 use lodstone_schema::Finding;
 
-use super::tensor::{bounded, elements, long, whole};
+use super::dims::{bounded, elements, long, whole};
 use super::{Call, Made, Run, count, dim_at, one};
-use crate::item::{Item, Outcome};
+use crate::tensor::{Dense, Outcome};
 
 pub(super) fn kernel(kind: &str) -> Option<Run> {
     Some(match kind {
@@ -22,36 +22,36 @@ const MAX_SAMPLES: usize = 1 << 24;
 type Taps = Vec<(Vec<i64>, Vec<f64>)>;
 
 /// Converts an image to a table with a row of all channels for each pixel of each example.
-fn table(x: &Item) -> Outcome<Item> {
+fn table(x: &Dense) -> Outcome<Dense> {
     let shape = x.shape();
     let mut order: Vec<usize> = (0..shape.len()).filter(|at| *at != 1).collect();
     order.push(1);
     let channels = dim_at(&shape, 1)?;
     let rows = bounded(&shape)?.checked_div(channels).unwrap_or(0);
-    Ok(x.clone().permuted(&order).reshaped(vec![rows, channels]))
+    Ok(x.permuted(&order)?.reshaped(vec![rows, channels])?)
 }
 
 /// Returns the weighted sum of the rows of each tap.
-fn steps<'a>(table: &'a Item, taps: &'a Taps) -> impl Iterator<Item = Outcome<Item>> + 'a {
+fn steps<'a>(table: &'a Dense, taps: &'a Taps) -> impl Iterator<Item = Outcome<Dense>> + 'a {
     taps.iter().map(|(rows, shares)| {
-        let shares = Item::numbers(shares.clone(), table.kind()?, &[shares.len(), 1])?;
-        table.clone().selected(0, rows)?.times(&shares)
+        let shares = Dense::numbers(shares.clone(), table.dtype(), &[shares.len(), 1])?;
+        table.selected(0, rows)?.times(&shares)
     })
 }
 
-fn total(mut parts: impl Iterator<Item = Outcome<Item>>) -> Outcome<Item> {
+fn total(mut parts: impl Iterator<Item = Outcome<Dense>>) -> Outcome<Dense> {
     let first = parts.next().ok_or("no samples to add")??;
     parts.try_fold(first, |sum, part| sum.plus(&part?))
 }
 
 /// Converts a table of results back to an image.
-fn image(rows: Item, examples: usize, dims: &[usize]) -> Outcome<Item> {
+fn image(rows: Dense, examples: usize, dims: &[usize]) -> Outcome<Dense> {
     let channels = dim_at(&rows.shape(), 1)?;
     let apart = [&[examples], dims, &[channels]].concat();
     let mut order: Vec<usize> = (0..apart.len()).collect();
     order.pop();
     order.insert(1, apart.len() - 1);
-    Ok(rows.reshaped(apart).permuted(&order))
+    Ok(rows.reshaped(apart)?.permuted(&order)?)
 }
 
 /// The options of grid sampling.
@@ -147,7 +147,7 @@ fn grid_sample(call: &Call<'_>) -> Made {
     };
     let over = [&[*examples, *channels], steps_to].concat();
     if bounded(&over)? == 0 {
-        return one(Item::filled(0.0, x.kind()?, &over)?);
+        return one(Dense::filled(0.0, x.dtype(), &over)?);
     }
     if shape.contains(&0) {
         return Err(format!("{shape:?} has no elements to sample").into());
@@ -204,7 +204,7 @@ fn grid_sample(call: &Call<'_>) -> Made {
     }
     let wide = x.widened()?;
     let made = total(steps(&table(&wide)?, &taps))?;
-    one(image(made, *examples, steps_to)?.cast(x.kind()?)?)
+    one(image(made, *examples, steps_to)?.cast_to(x.dtype())?)
 }
 
 /// Rows and weights of the four pixels around a coordinate.
@@ -255,7 +255,7 @@ fn roi_align(call: &Call<'_>) -> Made {
         return Err("expected images and a box for each region".into());
     }
     if cells == 0 {
-        return one(Item::filled(0.0, x.kind()?, &[images.len(), channels, high, wide])?);
+        return one(Dense::filled(0.0, x.dtype(), &[images.len(), channels, high, wide])?);
     }
     // A list of samples for each cell; rows and weights of one sample, in lists that grow; sums of parts of the results.
     let _cells = call.workspace(&[cells], size_of::<Vec<Corners>>() as u64 + 4 * 2 * 16)?;
@@ -324,7 +324,7 @@ fn roi_align(call: &Call<'_>) -> Made {
         true => so_far.extreme(&sample(number)?, true),
         false => so_far.plus(&sample(number)?),
     })?;
-    one(image(made, images.len(), &[high, wide])?.cast(x.kind()?)?)
+    one(image(made, images.len(), &[high, wide])?.cast_to(x.dtype())?)
 }
 
 /// Selects the best boxes for each class of each example that do not overlap better ones (non-maximum suppression).
@@ -340,7 +340,7 @@ fn choose_boxes(call: &Call<'_>) -> Made {
     let most = call.long(2, 0)?;
     let most = count(most.max(0))?.min(many);
     let number = |at: usize| {
-        let list = call.optional(at).map(Item::to_doubles).transpose()?;
+        let list = call.optional(at).map(Dense::to_doubles).transpose()?;
         Ok::<_, Finding>(list.and_then(|list| list.first().copied()))
     };
     let (overlap, least) = (number(3)?.unwrap_or(0.0), number(4)?);
@@ -382,7 +382,7 @@ fn choose_boxes(call: &Call<'_>) -> Made {
         }
     }
     let rows = chosen.len() / 3;
-    one(Item::longs(&chosen).reshaped(vec![rows, 3]))
+    one(Dense::longs(&chosen).reshaped(vec![rows, 3])?)
 }
 
 /// Returns the intersection over union of two boxes.

@@ -1,26 +1,11 @@
-//! Sliding windows and convolutions.
+//! Sliding windows.
 
 use std::iter::StepBy;
 use std::ops::Range;
 
-use burn_backend::ops::ModuleOps;
-use burn_backend::ops::{ConvOptions, ConvTransposeOptions};
-use burn_flex::{Flex, FlexTensor};
-
-use super::tensor::{MAX_ELEMENTS, bounded};
-use super::{Call, Made, Run, at_mut, count, dim_at, one};
-use crate::item::{Item, Outcome};
-
-pub(super) fn kernel(kind: &str) -> Option<Run> {
-    Some(match kind {
-        "Conv" => conv,
-        "ConvTranspose" => conv_transpose,
-        _ => return None,
-    })
-}
-
-/// The number of windows whose elements are brought together at a time.
-const WINDOWS: usize = 512;
+use super::dims::{MAX_ELEMENTS, bounded};
+use super::{Call, count, dim_at};
+use crate::tensor::Outcome;
 
 /// The choice of the padding.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -109,118 +94,8 @@ impl Windows {
     }
 }
 
-/// Converts a list to an array.
-fn fixed<T: Copy, const N: usize>(values: &[T]) -> Outcome<[T; N]> {
-    values.try_into().map_err(|_| format!("expected {N} dims, found {}", values.len()).into())
-}
-
 pub(super) fn spatial(shape: &[usize]) -> Outcome<&[usize]> {
     shape.get(2..).ok_or_else(|| "expected batch and channel dims".into())
-}
-
-fn conv(call: &Call<'_>) -> Made {
-    let bias = call.optional(2).map(Item::float).transpose()?;
-    one(convolved(call, call.input(0)?, call.input(1)?, bias)?)
-}
-
-/// Convolves a tensor with a filter, by the attributes of the operator.
-pub(super) fn convolved(
-    call: &Call<'_>,
-    x: &Item,
-    filter: &Item,
-    bias: Option<FlexTensor>,
-) -> Outcome<Item> {
-    let (shape, size) = (x.shape(), filter.shape());
-    let windows = Windows::of(call, spatial(&size)?, spatial(&shape)?)?;
-    let groups = count(call.int("group", 1))?;
-    windows.check(&shape, &size, groups)?;
-    // Both in another order, and the elements of the windows that a thread computes at a time.
-    let width = x.dtype()?.size_of(&[1]).unwrap_or(8);
-    let columns = windows.steps(spatial(&shape)?)?.iter().product::<usize>().min(WINDOWS);
-    let columns = [dim_at(&size, 1)?, windows.size.iter().product(), columns];
-    let _copies = (
-        call.workspace(&shape, width)?,
-        call.workspace(&size, width)?,
-        call.workspace(&columns, width.saturating_mul(rayon::current_num_threads() as u64))?,
-    );
-    let (x, filter) = (x.float()?, filter.float()?);
-    fn options<const N: usize>(windows: &Windows, groups: usize) -> Outcome<ConvOptions<N>> {
-        let Windows { strides, dilations, pads, .. } = windows;
-        Ok(ConvOptions {
-            stride: fixed(strides)?,
-            padding: fixed(pads)?,
-            dilation: fixed(dilations)?,
-            groups,
-        })
-    }
-    let y = match windows.size.len() {
-        1 => Flex::conv1d(x, filter, bias, options(&windows, groups)?),
-        2 => Flex::conv2d(x, filter, bias, options(&windows, groups)?),
-        3 => Flex::conv3d(x, filter, bias, options(&windows, groups)?),
-        other => {
-            return Err(format!("expected 1 to 3 spatial dims, found {other}").into());
-        }
-    };
-    Ok(Item::Float(y))
-}
-
-/// Asymmetric cropping is applied afterwards.
-fn conv_transpose(call: &Call<'_>) -> Made {
-    let (x, filter) = (call.input(0)?, call.input(1)?);
-    let (windows, more) = Windows::transposed(call, &x.shape(), &filter.shape())?;
-    let groups = count(call.int("group", 1))?;
-    let bias = call.optional(2).map(Item::float).transpose()?;
-    let (x, filter) = (x.float()?, filter.float()?);
-    fn options<const N: usize>(w: &Windows, groups: usize) -> Outcome<ConvTransposeOptions<N>> {
-        Ok(ConvTransposeOptions {
-            stride: fixed(&w.strides)?,
-            padding: [0; N],
-            padding_out: [0; N],
-            dilation: fixed(&w.dilations)?,
-            groups,
-        })
-    }
-    let y = match windows.size.len() {
-        1 => Flex::conv_transpose1d(x, filter, bias.clone(), options(&windows, groups)?),
-        2 => Flex::conv_transpose2d(x, filter, bias.clone(), options(&windows, groups)?),
-        3 => Flex::conv_transpose3d(x, filter, bias.clone(), options(&windows, groups)?),
-        other => {
-            return Err(format!("expected 1 to 3 spatial dims, found {other}").into());
-        }
-    };
-    let mut y = Item::Float(y);
-    for (at, ((begin, end), more)) in (2..).zip(windows.pads.iter().zip(&more)) {
-        let dim = dim_at(&y.shape(), at)?;
-        let end = end.saturating_sub(*more);
-        if begin + end > dim {
-            return Err("the padding crops more than the result".into());
-        }
-        let extra = more.saturating_sub(windows.pads.get(at - 2).map_or(0, |pad| pad.1));
-        y = y.narrowed(at, *begin, dim - end);
-        if extra > 0 {
-            y = padded_with(y, at, extra, bias.as_ref())?;
-        }
-    }
-    one(y)
-}
-
-/// Elements after the computed ones hold the bias alone.
-fn padded_with(y: Item, at: usize, extra: usize, bias: Option<&FlexTensor>) -> Outcome<Item> {
-    let mut shape = y.shape();
-    *at_mut(&mut shape, at)? = extra;
-    let to = crate::item::burn_type(y.dtype()?)?;
-    let behind = match bias {
-        Some(bias) => {
-            let channels = dim_at(&shape, 1)?;
-            let dims = (0..shape.len()).map(|at| if at == 1 { channels } else { 1 }).collect();
-            Item::Float(bias.clone()).reshaped(dims)
-        }
-        None => {
-            let zero = Item::from_data(burn_backend::TensorData::new(vec![0f32], [1]));
-            super::tensor::converted(zero, to)?.reshaped(vec![1; shape.len()])
-        }
-    };
-    Item::concatenated(vec![y, behind.expanded(&shape)], at)
 }
 
 impl Windows {

@@ -5,9 +5,10 @@ use std::collections::{HashMap, HashSet};
 use super::{Frame, Implementation, Mode, Node, Registers};
 use crate::context::Context;
 use crate::error::Result;
-use crate::fast::layout::{Order, ordered};
+use crate::fast::layout::ordered;
 use crate::fast::{Ending, Kept};
 use crate::fused::{Before, Chain};
+use crate::tensor::Order;
 use crate::value::Value;
 
 /// The maximum number of operators in one pass.

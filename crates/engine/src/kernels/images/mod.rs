@@ -17,10 +17,11 @@ mod samples;
 mod tiff;
 mod webp;
 
-use burn_backend::{DType as BurnType, TensorData};
+use lodstone_model::DType;
 use lodstone_schema::{Code, Finding};
 
 use super::{Call, Made, Run};
+use crate::tensor::Dense;
 
 pub(super) fn kernel(kind: &str) -> Option<Run> {
     Some(match kind {
@@ -43,18 +44,17 @@ fn decode(call: &Call<'_>) -> Made {
         }
     };
     let x = call.input(0)?;
-    if x.kind()? != BurnType::U8 {
-        return Err(Finding::from(format!("expected bytes, found {}", x.dtype()?)).about_input(0));
+    if x.dtype() != DType::Uint8 {
+        return Err(Finding::from(format!("expected bytes, found {}", x.dtype())).about_input(0));
     }
     // A copy of a file that is not stored in order, and parts of it that decoders copy.
     let _file = call.workspace(&x.shape(), 2)?;
-    let data = x.clone().into_data()?;
-    let bytes = data.as_slice::<u8>().map_err(|error| error.to_string())?;
+    let bytes = x.bytes()?;
     let format = call.text("pixel_format").unwrap_or_else(|| "RGB".to_owned());
-    let picture = picture::open(bytes, call.memory.left().min(MAX_BYTES)).map_err(wrong)?;
+    let picture = picture::open(&bytes, call.memory.left().min(MAX_BYTES)).map_err(wrong)?;
     let Picture { width, height, size, memory, pixels } = picture;
     let [height, width] = [height, width].map(|side| side as usize);
-    super::tensor::bounded(&[height, width, 4])?;
+    super::dims::bounded(&[height, width, 4])?;
     if size > MAX_BYTES {
         let wrong = format!("the image has {size} bytes, more than {MAX_BYTES}");
         return Err(Finding::new(Code::Limit, wrong));
@@ -73,5 +73,5 @@ fn decode(call: &Call<'_>) -> Made {
         }
         other => return Err(format!("pixel format `{other}` is not supported").into()),
     };
-    super::one(crate::item::Item::from_data(TensorData::new(pixels, [height, width, channels])))
+    super::one(Dense::from_vec(pixels, [height, width, channels])?)
 }

@@ -2,14 +2,14 @@
 //!
 //! Heads are [batch, heads, length, size].
 
+use lodstone_model::DType;
 use lodstone_schema::Finding;
 
-use crate::item::{Item, Outcome};
 use crate::kernels::attention::SCORES;
-use crate::kernels::linear::product;
+use crate::kernels::dims::{bounded, long};
 use crate::kernels::normalize::softmax;
-use crate::kernels::tensor::{bounded, long};
 use crate::kernels::{Call, Made, Run, all, count, dim_at};
+use crate::tensor::{Dense, Outcome, product};
 
 pub(super) fn kernel(kind: &str) -> Option<Run> {
     Some(match kind {
@@ -21,15 +21,15 @@ pub(super) fn kernel(kind: &str) -> Option<Run> {
 
 /// Queries, keys and values.
 struct Heads {
-    query: Item,
-    keys: Item,
-    values: Item,
+    query: Dense,
+    keys: Dense,
+    values: Dense,
 }
 
 /// The mask of keys, and other numbers that are added to scores.
 struct Masks<'a> {
-    mask: Option<&'a Item>,
-    bias: Option<&'a Item>,
+    mask: Option<&'a Dense>,
+    bias: Option<&'a Dense>,
     /// The number of keys before the first query.
     past: usize,
 }
@@ -42,23 +42,23 @@ fn heads(call: &Call<'_>) -> Outcome<usize> {
 }
 
 /// Separates heads: [batch, length, heads * size].
-fn apart(x: Item, heads: usize) -> Outcome<Item> {
+fn apart(x: Dense, heads: usize) -> Outcome<Dense> {
     let &[batch, length, packed] = x.shape().as_slice() else {
         return Err(format!("expected 3 dims, found {:?}", x.shape()).into());
     };
     if !packed.is_multiple_of(heads) || packed == 0 {
         return Err(format!("{packed} elements do not divide into {heads} heads").into());
     }
-    Ok(x.reshaped(vec![batch, length, heads, packed / heads]).permuted(&[0, 2, 1, 3]))
+    Ok(x.reshaped(vec![batch, length, heads, packed / heads])?.permuted(&[0, 2, 1, 3])?)
 }
 
 /// Appends heads to those of earlier steps.
-fn continued(past: Option<Item>, new: Item) -> Outcome<Item> {
+fn continued(past: Option<Dense>, new: Dense) -> Outcome<Dense> {
     let Some(past) = past.filter(|past| !past.shape().contains(&0)) else { return Ok(new) };
     let (before, after) = (past.shape(), new.shape());
     let fits = matches!((before.as_slice(), after.as_slice()), ([a, b, _, c], [d, e, _, f]) if (a, b, c) == (d, e, f));
     match fits {
-        true => Item::concatenated(vec![past, new], 2),
+        true => Dense::joined(&[past, new], 2),
         false => Err(format!("past keys or values {before:?} do not match {after:?}").into()),
     }
 }
@@ -69,14 +69,14 @@ fn attention(call: &Call<'_>) -> Made {
         return Err("rotary embeddings and shared buffers are not supported".into());
     }
     let (x, heads) = (call.input(0)?, heads(call)?);
-    let kind = x.kind()?;
+    let kind = x.dtype();
     // Queries, keys and values, packed and apart.
     let mut dims = x.shape();
     if let (Some(last), Some(width)) = (dims.last_mut(), call.input(1)?.shape().last()) {
         *last = *width;
     }
     let _packed = call.workspace(&dims, 12)?;
-    let mut packed = product(x.widened()?, call.input(1)?.widened()?)?;
+    let mut packed = product(&x.widened()?, &call.input(1)?.widened()?)?;
     if let Some(bias) = call.optional(2) {
         packed = packed.plus(&bias.widened()?)?;
     }
@@ -99,15 +99,15 @@ fn attention(call: &Call<'_>) -> Made {
     }
     let part = |at: usize| {
         let end = dim_at(&ends, at)?;
-        apart(packed.clone().narrowed(2, end - dim_at(&sizes, at)?, end), heads)
+        apart(packed.cut(2, end - dim_at(&sizes, at)?, end)?, heads)
     };
-    let past = |at: usize| -> Outcome<Option<Item>> {
+    let past = |at: usize| -> Outcome<Option<Dense>> {
         let Some(past) = call.optional(4) else { return Ok(None) };
         let &[2, batch, heads, length, size] = past.shape().as_slice() else {
             return Err(Finding::from("expected 2 tensors of 4 dims").about_input(4));
         };
-        let part = past.clone().narrowed(0, at, at + 1);
-        part.reshaped(vec![batch, heads, length, size]).widened().map(Some)
+        let part = past.cut(0, at, at + 1)?;
+        part.reshaped(vec![batch, heads, length, size])?.widened().map(Some)
     };
     let (keys, values) = (continued(past(0)?, part(1)?)?, continued(past(1)?, part(2)?)?);
     let before = match call.optional(4) {
@@ -116,23 +116,23 @@ fn attention(call: &Call<'_>) -> Made {
     };
     let parts = Heads { query: part(0)?, keys, values };
     let masks = Masks { mask: call.optional(3), bias: call.optional(5), past: before };
-    let y = attended(call, &parts, &masks)?.cast(kind)?;
+    let y = attended(call, &parts, &masks)?.cast_to(kind)?;
     if call.outputs() < 2 {
         return all([y]);
     }
-    let single = |x: &Item| x.clone().reshaped([vec![1], x.shape()].concat());
+    let single = |x: &Dense| x.reshaped([&[1], x.dims()].concat());
     if parts.keys.shape() != parts.values.shape() {
         return Err("keys and values of different sizes cannot be stacked".into());
     }
-    let present = Item::concatenated(vec![single(&parts.keys), single(&parts.values)], 0)?;
-    all([y, present.cast(kind)?])
+    let present = Dense::joined(&[single(&parts.keys)?, single(&parts.values)?], 0)?;
+    all([y, present.cast_to(kind)?])
 }
 
 /// Inputs: query, keys, values, bias of all three, mask, attention bias, past keys, past values.
 fn multi_head(call: &Call<'_>) -> Made {
     let (query, heads) = (call.input(0)?, heads(call)?);
-    let kind = query.kind()?;
-    let packed = |number: usize, at: usize, parts: usize| -> Outcome<Item> {
+    let kind = query.dtype();
+    let packed = |number: usize, at: usize, parts: usize| -> Outcome<Dense> {
         let x = call.input(number)?.widened()?;
         let &[batch, length, many, found, size] = x.shape().as_slice() else {
             return Err(Finding::from("expected 5 dims").about_input(number));
@@ -140,7 +140,7 @@ fn multi_head(call: &Call<'_>) -> Made {
         if found != parts || x.shape().contains(&0) {
             return Err(Finding::from(format!("expected {parts} parts")).about_input(number));
         }
-        Ok(x.narrowed(3, at, at + 1).reshaped(vec![batch, length, many * size]))
+        Ok(x.cut(3, at, at + 1)?.reshaped(vec![batch, length, many * size])?)
     };
     let input = |number: usize| call.input(number)?.widened();
     let of_keys = call.optional(1).map_or(0, |keys| keys.shape().len());
@@ -149,9 +149,9 @@ fn multi_head(call: &Call<'_>) -> Made {
         (_, 5) => [input(0)?, packed(1, 0, 2)?, packed(1, 1, 2)?],
         _ => [input(0)?, input(1)?, input(2)?],
     };
-    let bias = call.optional(3).map(Item::widened).transpose()?;
+    let bias = call.optional(3).map(Dense::widened).transpose()?;
     let mut begin = 0;
-    let mut side = |x: Item| -> Outcome<Item> {
+    let mut side = |x: Dense| -> Outcome<Dense> {
         let shape = x.shape();
         // Keys and values that already have separate heads take no bias.
         let &[_, _, size] = shape.as_slice() else { return Ok(x) };
@@ -161,7 +161,7 @@ fn multi_head(call: &Call<'_>) -> Made {
                 if bias.shape().len() != 1 || dim_at(&bias.shape(), 0)? < end {
                     return Err(Finding::from("the bias is too short").about_input(3));
                 }
-                let part = bias.clone().narrowed(0, begin, end);
+                let part = bias.cut(0, begin, end)?;
                 begin = end;
                 x.plus(&part)?
             }
@@ -170,7 +170,7 @@ fn multi_head(call: &Call<'_>) -> Made {
         apart(part, heads)
     };
     let (query, keys, values) = (side(q)?, side(k)?, side(v)?);
-    let past = |number: usize| call.optional(number).map(Item::widened).transpose();
+    let past = |number: usize| call.optional(number).map(Dense::widened).transpose();
     let before = match call.optional(6) {
         Some(past) => past.shape().get(2).copied().ok_or("expected past keys of 4 dims")?,
         None => 0,
@@ -179,11 +179,11 @@ fn multi_head(call: &Call<'_>) -> Made {
     let parts = Heads { query, keys, values };
     let masks = Masks { mask: call.optional(4), bias: call.optional(5), past: before };
     let y = attended(call, &parts, &masks)?;
-    all([y.cast(kind)?, parts.keys.cast(kind)?, parts.values.cast(kind)?])
+    all([y.cast_to(kind)?, parts.keys.cast_to(kind)?, parts.values.cast_to(kind)?])
 }
 
 /// Returns the sums of values by the softmax of scores: [batch, queries, heads * size].
-fn attended(call: &Call<'_>, parts: &Heads, masks: &Masks<'_>) -> Outcome<Item> {
+fn attended(call: &Call<'_>, parts: &Heads, masks: &Masks<'_>) -> Outcome<Dense> {
     let (query, keys, values) = (parts.query.shape(), parts.keys.shape(), parts.values.shape());
     let (&[batch, heads, queries, size], &[_, _, length, same], &[_, _, many, value_size]) =
         (query.as_slice(), keys.as_slice(), values.as_slice())
@@ -200,19 +200,18 @@ fn attended(call: &Call<'_>, parts: &Heads, masks: &Masks<'_>) -> Outcome<Item> 
         0.0 => 1.0 / (size as f64).sqrt(),
         scale => scale.into(),
     };
-    let turned = parts.keys.clone().permuted(&[0, 1, 3, 2]);
-    let mut scores = product(parts.query.scaled(scale)?, turned)?;
-    let kind = scores.kind()?;
+    let turned = parts.keys.permuted(&[0, 1, 3, 2])?;
+    let mut scores = product(&parts.query.scaled(scale)?, &turned)?;
+    let kind = scores.dtype();
     // The order matters for rows without a key: their scores are rounded at the size of the mask.
     if let Some(bias) = masks.bias {
-        scores = scores.plus(&bias.cast(kind)?.fitted(&shape)?)?;
+        scores = scores.plus(&bias.cast_to(kind)?.fitted(&shape)?)?;
     }
     if let Some(mask) = mask(call, masks, [batch, queries, length])? {
-        scores = scores.plus(&mask.cast(kind)?)?;
+        scores = scores.plus(&mask.cast_to(kind)?)?;
     }
-    let shares = scores.map(|scores| softmax(scores, 3))?;
-    let y = product(shares, parts.values.clone())?;
-    Ok(y.permuted(&[0, 2, 1, 3]).reshaped(vec![batch, queries, heads * value_size]))
+    let y = product(&softmax(&scores, 3)?, &parts.values)?;
+    y.permuted(&[0, 2, 1, 3])?.reshaped([batch, queries, heads * value_size])
 }
 
 /// Returns what the mask adds to scores: [batch, 1, queries, keys].
@@ -222,7 +221,7 @@ fn attended(call: &Call<'_>, parts: &Heads, masks: &Masks<'_>) -> Outcome<Item> 
 /// | [batch] | those before the end |
 /// | [2 * batch] | those before the ends, from the starts on |
 /// | [batch, keys], [batch, queries, keys] | those with a number above 0 |
-fn mask(call: &Call<'_>, masks: &Masks<'_>, dims: [usize; 3]) -> Outcome<Option<Item>> {
+fn mask(call: &Call<'_>, masks: &Masks<'_>, dims: [usize; 3]) -> Outcome<Option<Dense>> {
     let [batch, queries, keys] = dims;
     let is_causal = call.int("unidirectional", 0) != 0;
     if masks.mask.is_none() && !is_causal {
@@ -233,8 +232,8 @@ fn mask(call: &Call<'_>, masks: &Masks<'_>, dims: [usize; 3]) -> Outcome<Option<
         return Err(Finding::from(format!("`unidirectional` with {what} is not supported"))
             .about_attribute("unidirectional"));
     }
-    let list = masks.mask.map(Item::to_longs).transpose()?.unwrap_or_default();
-    let shape = masks.mask.map(Item::shape).unwrap_or_default();
+    let list = masks.mask.map(Dense::to_longs).transpose()?.unwrap_or_default();
+    let shape = masks.mask.map(Dense::shape).unwrap_or_default();
     let at = |place: usize| list.get(place).copied().unwrap_or(0);
     let attends: Box<dyn Fn(usize, usize, usize) -> bool> = match *shape.as_slice() {
         [] if masks.mask.is_none() => Box::new(|_, _, _| true),
@@ -265,6 +264,6 @@ fn mask(call: &Call<'_>, masks: &Masks<'_>, dims: [usize; 3]) -> Outcome<Option<
             }));
         }
     }
-    let made = Item::numbers(made, burn_backend::DType::F32, &[batch, 1, queries, keys])?;
+    let made = Dense::numbers(made, DType::Float32, &[batch, 1, queries, keys])?;
     Ok(Some(made))
 }

@@ -1,11 +1,12 @@
 //! Sums of embeddings, normalized.
 
+use lodstone_model::DType;
 use lodstone_schema::Finding;
 
-use crate::item::{Item, Outcome};
+use crate::kernels::dims::{bounded, long};
 use crate::kernels::indexing::places;
-use crate::kernels::tensor::{bounded, long};
 use crate::kernels::{Call, Made, Run, all, dim_at, normalize};
+use crate::tensor::{Dense, Outcome};
 use crate::value::Value;
 
 pub(super) fn kernel(kind: &str) -> Option<Run> {
@@ -16,14 +17,14 @@ pub(super) fn kernel(kind: &str) -> Option<Run> {
 }
 
 /// Returns rows of a table: [.., hidden].
-fn rows(call: &Call<'_>, table: usize, numbers: &Item, shape: &[usize]) -> Outcome<Item> {
+fn rows(call: &Call<'_>, table: usize, numbers: &Dense, shape: &[usize]) -> Outcome<Dense> {
     let table = call.input(table)?.clone();
     let &[length, hidden] = table.shape().as_slice() else {
         return Err(format!("expected a table of rows, found {:?}", table.shape()).into());
     };
     let whole = [shape, &[hidden]].concat();
     bounded(&whole)?;
-    Ok(table.selected(0, &places(numbers, length)?)?.reshaped(whole))
+    Ok(table.selected(0, &places(numbers, length)?)?.reshaped(whole)?)
 }
 
 /// Outputs: the normalized sum, the number of words that are not masked, and the sum.
@@ -41,7 +42,7 @@ fn embed(call: &Call<'_>) -> Made {
         Some(positions) => rows(call, 3, positions, &positions.shape())?,
         None => {
             let all: Vec<i64> = (0..length).map(long).collect();
-            rows(call, 3, &Item::longs(&all), &[length])?
+            rows(call, 3, &Dense::longs(&all), &[length])?
         }
     };
     sum = sum.plus(&positions)?;
@@ -56,7 +57,7 @@ fn embed(call: &Call<'_>) -> Made {
         }
         None => vec![0; batch],
     };
-    let counts = Item::longs(&counts).cast(burn_backend::DType::I32)?;
+    let counts = Dense::longs(&counts).cast_to(DType::Int32)?;
     let mut op = call.op.clone();
     if op.attribute("epsilon").is_none() {
         let value = lodstone_model::AttributeValue::Float(1e-12);
@@ -67,5 +68,5 @@ fn embed(call: &Call<'_>) -> Made {
         .ok_or_else(|| Finding::internal("there is no layer normalization"))?;
     let made: Option<Value> = of(&super::with(call, &op, inputs))?.into_iter().next();
     let y = made.ok_or_else(|| Finding::internal("there is no result"))?;
-    all([Item::of(y.dense()?)?, counts, sum])
+    all([y.dense()?.clone(), counts, sum])
 }

@@ -1,11 +1,10 @@
 //! Gaussian error linear units and their approximations.
 
-use burn_backend::ops::{ActivationOps, FloatTensorOps};
-use burn_flex::{Flex, FlexTensor};
 use lodstone_schema::Finding;
 
-use crate::item::{Item, Outcome};
+use crate::curves::Erf;
 use crate::kernels::{Call, Made, Run, dim_at, one};
+use crate::tensor::{Dense, Outcome, floats};
 
 pub(super) fn kernel(kind: &str) -> Option<Run> {
     Some(match kind {
@@ -19,12 +18,12 @@ pub(super) fn kernel(kind: &str) -> Option<Run> {
 }
 
 /// Applies a function in at least single precision.
-fn wide(x: &Item, of: impl FnOnce(&Item) -> Outcome<Item>) -> Made {
-    one(of(&x.widened()?)?.cast(x.kind()?)?)
+fn wide(x: &Dense, of: impl FnOnce(&Dense) -> Outcome<Dense>) -> Made {
+    one(of(&x.widened()?)?.cast_to(x.dtype())?)
 }
 
 /// Adds the second input, if it is present, before the function.
-fn biased(call: &Call<'_>, of: fn(&Item) -> Outcome<Item>) -> Made {
+fn biased(call: &Call<'_>, of: fn(&Dense) -> Outcome<Dense>) -> Made {
     let x = call.input(0)?;
     wide(x, |x| match call.optional(1) {
         Some(bias) => of(&x.plus(&bias.widened()?)?),
@@ -33,22 +32,23 @@ fn biased(call: &Call<'_>, of: fn(&Item) -> Outcome<Item>) -> Made {
 }
 
 /// Returns `x / 2 * (1 + erf(x / sqrt(2)))`.
-fn exact(x: &Item) -> Outcome<Item> {
-    let curve = x.scaled(std::f64::consts::FRAC_1_SQRT_2)?.map(Flex::float_erf)?;
+fn exact(x: &Dense) -> Outcome<Dense> {
+    let curve = x.scaled(std::f64::consts::FRAC_1_SQRT_2)?;
+    let curve = floats!(&curve, T => |x| Erf::erf(x))?;
     x.scaled(0.5)?.times(&curve.shifted(1.0)?)
 }
 
 /// Returns the approximation by the hyperbolic tangent.
-fn fast(x: &Item) -> Outcome<Item> {
+fn fast(x: &Dense) -> Outcome<Dense> {
     let cube = x.times(x)?.times(x)?.scaled(0.044_715)?;
     let line = x.plus(&cube)?.scaled((2.0 / std::f64::consts::PI).sqrt())?;
-    x.scaled(0.5)?.times(&line.map(Flex::float_tanh)?.shifted(1.0)?)
+    x.scaled(0.5)?.times(&line.tanh()?.shifted(1.0)?)
 }
 
 fn quick(call: &Call<'_>) -> Made {
     let alpha = f64::from(call.float("alpha", 1.702));
     wide(call.input(0)?, |x| {
-        let gate = x.scaled(alpha)?.map(|x: FlexTensor| Flex::sigmoid(x))?;
+        let gate = x.scaled(alpha)?.sigmoid()?;
         x.times(&gate)
     })
 }
@@ -64,7 +64,7 @@ fn split(call: &Call<'_>) -> Made {
         if shape.contains(&0) || half * 2 != dim_at(&shape, last)? {
             return Err(Finding::from(format!("{shape:?} has no two halves")));
         }
-        let gate = exact(&sum.clone().narrowed(last, half, 2 * half))?;
-        sum.narrowed(last, 0, half).times(&gate)
+        let gate = exact(&sum.cut(last, half, 2 * half)?)?;
+        sum.cut(last, 0, half)?.times(&gate)
     })
 }

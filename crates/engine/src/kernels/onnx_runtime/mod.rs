@@ -13,12 +13,12 @@ mod quantized;
 mod recurrent;
 mod rotary;
 
+use crate::tensor::Dense;
 use lodstone_model::{Attribute, AttributeValue, Op};
 
 pub(super) use quantized::by_range;
 
 use super::{Call, Run, RunValues, quantize};
-use crate::item::Item;
 
 /// Returns the kernel of an operator on values of any kind.
 pub(super) fn values(kind: &str) -> Option<RunValues> {
@@ -47,7 +47,7 @@ pub(super) fn own(kind: &str) -> Option<Run> {
 }
 
 /// Returns a call of another kernel by `call`, with its own operator and inputs.
-fn with<'a>(call: &Call<'a>, op: &'a Op, inputs: Vec<Option<Item>>) -> Call<'a> {
+fn with<'a>(call: &Call<'a>, op: &'a Op, inputs: Vec<Option<Dense>>) -> Call<'a> {
     Call { op, inputs, memory: call.memory }
 }
 

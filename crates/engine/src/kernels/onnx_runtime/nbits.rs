@@ -6,13 +6,12 @@
 //! | scales | [columns, blocks] |
 //! | zero points | packed like weights, with each column from a new byte on; or like scales, of the type of the scales |
 
-use burn_backend::{DType as BurnType, TensorData};
+use lodstone_model::DType;
 use lodstone_schema::Finding;
 
-use crate::item::{Item, Outcome};
-use crate::kernels::linear::product;
-use crate::kernels::tensor::bounded;
+use crate::kernels::dims::bounded;
 use crate::kernels::{Call, Made, Run, count, one};
+use crate::tensor::{Dense, Outcome, product};
 
 pub(super) fn kernel(kind: &str) -> Option<Run> {
     Some(match kind {
@@ -45,7 +44,7 @@ impl Sizes {
     }
 
     /// Returns the elements of packed columns, each of which begins with a new byte.
-    fn unpacked(&self, bytes: &Item, length: usize) -> Outcome<Vec<Vec<f32>>> {
+    fn unpacked(&self, bytes: &Dense, length: usize) -> Outcome<Vec<Vec<f32>>> {
         let each = 8 / self.bits;
         let (width, mask) = (length.div_ceil(each), (1_i64 << self.bits) - 1);
         let bytes = bytes.to_longs()?;
@@ -65,7 +64,7 @@ impl Sizes {
 }
 
 /// Returns lists of scales or zero points, one for each column.
-fn listed(item: &Item, sizes: &Sizes) -> Outcome<Vec<Vec<f32>>> {
+fn listed(item: &Dense, sizes: &Sizes) -> Outcome<Vec<Vec<f32>>> {
     let values = item.to_singles()?;
     match sizes.blocks.checked_mul(sizes.columns) == Some(values.len()) {
         true => Ok(values.chunks_exact(sizes.blocks).map(<[f32]>::to_vec).collect()),
@@ -79,7 +78,7 @@ fn multiply(call: &Call<'_>) -> Made {
     let codes = sizes.unpacked(call.input(1)?, padded)?;
     let scales = listed(call.input(2)?, &sizes)?;
     let zeros = match call.optional(3) {
-        Some(zeros) if zeros.kind()?.is_float() => listed(zeros, &sizes)?,
+        Some(zeros) if zeros.dtype().is_float() => listed(zeros, &sizes)?,
         Some(zeros) => sizes.unpacked(zeros, sizes.blocks)?,
         None => {
             let middle = if sizes.bits == 8 { 128.0 } else { f32::from(1_u8 << (sizes.bits - 1)) };
@@ -95,13 +94,12 @@ fn multiply(call: &Call<'_>) -> Made {
             weights.push((code - zero) * scale);
         }
     }
-    let weights = TensorData::new(weights, [sizes.columns, sizes.rows]);
-    let weights = Item::from_data(weights).permuted(&[1, 0]);
-    let mut y = product(x.cast(BurnType::F32)?, weights)?;
+    let weights = Dense::from_vec(weights, [sizes.columns, sizes.rows])?.permuted(&[1, 0])?;
+    let mut y = product(&x.cast_to(DType::Float32)?, &weights)?;
     if let Some(bias) = call.optional(5) {
-        y = y.plus(&bias.cast(BurnType::F32)?)?;
+        y = y.plus(&bias.cast_to(DType::Float32)?)?;
     }
-    one(y.cast(x.kind()?)?)
+    one(y.cast_to(x.dtype())?)
 }
 
 /// Returns the block of each row.

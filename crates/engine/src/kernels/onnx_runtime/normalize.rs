@@ -1,13 +1,11 @@
 //! Normalization of layers, with an addition before it, and of groups.
 
-use burn_backend::DType as BurnType;
-use burn_backend::ops::{ActivationOps, FloatTensorOps};
-use burn_flex::Flex;
+use lodstone_model::DType;
 use lodstone_schema::Finding;
 
 use super::with_int;
-use crate::item::{Item, Outcome};
 use crate::kernels::{Call, Made, Run, all, axis, normalize, one};
+use crate::tensor::{Dense, Outcome, floats};
 
 pub(super) fn kernel(kind: &str) -> Option<Run> {
     Some(match kind {
@@ -28,22 +26,22 @@ pub(super) fn own(kind: &str) -> Option<Run> {
 }
 
 /// A normalized tensor, its mean and the inverse of its deviation.
-type Normalized = [Item; 3];
+type Normalized = [Dense; 3];
 
 /// Divides by the root of the mean square over axes, after subtracting the mean if `is_centred`.
-fn normalized(x: &Item, axes: &[usize], epsilon: f64, is_centred: bool) -> Outcome<Normalized> {
+fn normalized(x: &Dense, axes: &[usize], epsilon: f64, is_centred: bool) -> Outcome<Normalized> {
     let mean = x.mean(axes)?;
     let distance = if is_centred { x.minus(&mean)? } else { x.clone() };
     let square = distance.times(&distance)?.mean(axes)?;
-    let inverse = square.shifted(epsilon)?.map(|x| Flex::float_recip(Flex::float_sqrt(x)))?;
+    let inverse = floats!(&square.shifted(epsilon)?.root()?, T => |x| 1.0 / x)?;
     Ok([distance.times(&inverse)?, mean, inverse])
 }
 
 /// Returns the tensor in the precision of the statistics: single, unless it is double.
-fn wide(x: &Item) -> Outcome<Item> {
-    match x.kind()? {
-        BurnType::F64 => Ok(x.clone()),
-        _ => x.cast(BurnType::F32),
+fn wide(x: &Dense) -> Outcome<Dense> {
+    match x.dtype() {
+        DType::Float64 => Ok(x.clone()),
+        _ => x.cast_to(DType::Float32),
     }
 }
 
@@ -58,14 +56,14 @@ fn simplified(call: &Call<'_>) -> Made {
     let epsilon = call.float("epsilon", 1e-5).into();
     let [y, _, inverse] = normalized(&wide(x)?, &axes, epsilon, false)?;
     let scale = call.input(1)?;
-    all([y.times(&wide(scale)?)?.cast(scale.kind()?)?, inverse])
+    all([y.times(&wide(scale)?)?.cast_to(scale.dtype())?, inverse])
 }
 
 /// Adds the second input and a bias, input `bias`, and normalizes the last axis. Outputs: the result, the mean, the
 /// inverse of the deviation, and the sum.
 fn skip(call: &Call<'_>, bias: usize, is_centred: bool) -> Made {
     let x = call.input(0)?;
-    let (shape, kind) = (x.shape(), x.kind()?);
+    let (shape, kind) = (x.shape(), x.dtype());
     let last = shape.len().checked_sub(1).ok_or("expected at least one dim")?;
     if shape.contains(&0) {
         return Err("expected elements to normalize".into());
@@ -83,7 +81,7 @@ fn skip(call: &Call<'_>, bias: usize, is_centred: bool) -> Made {
     if let Some(beta) = call.optional(3).filter(|_| is_centred) {
         y = y.plus(&wide(beta)?)?;
     }
-    all([y.cast(kind)?, mean, inverse, sum.cast(kind)?])
+    all([y.cast_to(kind)?, mean, inverse, sum.cast_to(kind)?])
 }
 
 /// Normalizes groups of channels, which are the last axis unless `channels_last` is 0.
@@ -96,17 +94,20 @@ fn group(call: &Call<'_>) -> Made {
     }
     let front: Vec<usize> = [0, rank - 1].into_iter().chain(1..rank - 1).collect();
     let back: Vec<usize> = [0].into_iter().chain(2..rank).chain([1]).collect();
-    let turned = |x: Item, order: &[usize]| if is_last { x.permuted(order) } else { x };
+    let turned = |x: &Dense, order: &[usize]| match is_last {
+        true => x.permuted(order),
+        false => Ok(x.clone()),
+    };
     let op = with_int(call.op, "num_groups", call.int("groups", 0));
-    let mut inputs = vec![Some(turned(x.clone(), &front))];
+    let mut inputs = vec![Some(turned(x, &front)?)];
     inputs.extend([1, 2].map(|number| call.optional(number).cloned()));
     let of = normalize::kernel("GroupNormalization")
         .ok_or_else(|| Finding::internal("there is no group normalization"))?;
     let made = of(&super::with(call, &op, inputs))?;
     let y = made.first().ok_or_else(|| Finding::internal("there is no result"))?;
-    let y = turned(Item::of(y.dense()?)?, &back);
+    let y = turned(y.dense()?, &back)?;
     match call.int("activation", 0) {
         0 => one(y),
-        _ => one(y.times(&y.map(Flex::sigmoid)?)?),
+        _ => one(y.times(&y.sigmoid()?)?),
     }
 }

@@ -1,17 +1,13 @@
 //! Convolutions and matrix products with an activation, or of quantized matrices.
 
-use burn_backend::ops::FloatTensorOps;
-use burn_backend::{DType as BurnType, Scalar};
-use burn_flex::{Flex, FlexTensor};
-use lodstone_model::{Attribute, AttributeValue, Op};
+use lodstone_model::{Attribute, AttributeValue, DType, Op};
 use lodstone_schema::Finding;
 
 use super::quantized::{by_range, centred, requantized, single_value};
 use crate::budget::Memory;
-use crate::item::{Item, Outcome};
-use crate::kernels::linear::product;
-use crate::kernels::windows::convolved;
+use crate::kernels::convolution::convolved;
 use crate::kernels::{Call, Made, Run, linear, one};
+use crate::tensor::{Dense, Outcome, product};
 
 pub(super) fn kernel(kind: &str) -> Option<Run> {
     Some(match kind {
@@ -27,11 +23,10 @@ pub(super) fn kernel(kind: &str) -> Option<Run> {
 }
 
 /// Applies an activation with its parameters in order.
-fn activated(x: Item, name: &str, parameters: &[f32]) -> Outcome<Item> {
+fn activated(x: Dense, name: &str, parameters: &[f32]) -> Outcome<Dense> {
     if name == "Clip" {
         let &[least, greatest] = parameters else { return Err("expected 2 parameters".into()) };
-        let limits = [least, greatest].map(|limit| Scalar::Float(limit.into()));
-        return x.map(|x| Flex::float_clamp(x, limits[0], limits[1]));
+        return x.clamped(least.into(), greatest.into());
     }
     let names: &[&str] = match name {
         "Celu" | "Elu" | "LeakyRelu" | "ThresholdedRelu" => &["alpha"],
@@ -49,17 +44,17 @@ fn activated(x: Item, name: &str, parameters: &[f32]) -> Outcome<Item> {
     let of = crate::kernels::dense(name)
         .ok_or_else(|| Finding::internal(format!("there is no `{name}`")))?;
     let made = of(&Call { op: &op, inputs: vec![Some(x)], memory: Memory::default() })?;
-    Item::of(made.first().ok_or_else(|| Finding::internal("there is no result"))?.dense()?)
+    made.first().ok_or_else(|| Finding::internal("there is no result"))?.dense().cloned()
 }
 
 /// Returns the bias of a convolution, one number for each filter.
-fn bias(call: &Call<'_>) -> Outcome<Option<FlexTensor>> {
+fn bias<'c>(call: &'c Call<'_>) -> Outcome<Option<&'c Dense>> {
     let filters = call.input(1)?.shape().first().copied();
     match call.optional(2) {
         Some(bias) if bias.shape().as_slice() != filters.as_slice() => {
             Err(Finding::from("expected one number for each filter").about_input(2))
         }
-        bias => bias.map(Item::float).transpose(),
+        bias => Ok(bias),
     }
 }
 
@@ -78,22 +73,22 @@ fn conv(call: &Call<'_>) -> Made {
 
 /// Channels are the last axis of the input, of the filter and of the result.
 fn channels_last_conv(call: &Call<'_>) -> Made {
-    let front = |x: &Item| -> Outcome<Item> {
+    let front = |x: &Dense| -> Outcome<Dense> {
         let rank = x.shape().len();
         let last = rank.checked_sub(1).filter(|last| *last > 1).ok_or("expected spatial dims")?;
-        Ok(x.clone().permuted(&[&[0, last][..], &(1..last).collect::<Vec<_>>()].concat()))
+        Ok(x.permuted(&[&[0, last][..], &(1..last).collect::<Vec<_>>()].concat())?)
     };
     let bias = bias(call)?;
     let y = convolved(call, &front(call.input(0)?)?, &front(call.input(1)?)?, bias)?;
     let rank = y.shape().len();
-    one(y.permuted(&[&[0][..], &(2..rank).collect::<Vec<_>>(), &[1]].concat()))
+    one(y.permuted(&[&[0][..], &(2..rank).collect::<Vec<_>>(), &[1]].concat())?)
 }
 
 fn gemm(call: &Call<'_>) -> Made {
     let of = linear::kernel("Gemm").ok_or_else(|| Finding::internal("there is no product"))?;
     let made = of(call)?;
     let y = made.first().ok_or_else(|| Finding::internal("there is no result"))?;
-    let y = Item::of(y.dense()?)?;
+    let y = y.dense()?.clone();
     let Some(name) = call.text("activation") else { return one(y) };
     let named = |name: &str| match call.op.attribute(name) {
         Some(AttributeValue::Float(value)) => Some(*value),
@@ -105,21 +100,21 @@ fn gemm(call: &Call<'_>) -> Made {
 }
 
 /// Multiplies batches of matrices that are stored in another order.
-fn fused(call: &Call<'_>) -> Outcome<Item> {
-    let side = |number: usize, last: &str, batch: &str| -> Outcome<Item> {
+fn fused(call: &Call<'_>) -> Outcome<Dense> {
+    let side = |number: usize, last: &str, batch: &str| -> Outcome<Dense> {
         let mut x = call.input(number)?.clone();
         let rank = x.shape().len();
         if rank > 2 && call.int(batch, 0) != 0 {
-            x = x.permuted(&[&(1..rank - 1).collect::<Vec<_>>()[..], &[0, rank - 1]].concat());
+            x = x.permuted(&[&(1..rank - 1).collect::<Vec<_>>()[..], &[0, rank - 1]].concat())?;
         }
         if rank > 1 && call.int(last, 0) != 0 {
             let front: Vec<usize> = (0..rank - 2).collect();
-            x = x.permuted(&[&front[..], &[rank - 1, rank - 2]].concat());
+            x = x.permuted(&[&front[..], &[rank - 1, rank - 2]].concat())?;
         }
         Ok(x)
     };
     let (a, b) = (side(0, "transA", "transBatchA")?, side(1, "transB", "transBatchB")?);
-    let y = product(a, b)?;
+    let y = product(&a, &b)?;
     match call.float("alpha", 1.0) {
         1.0 => Ok(y),
         alpha => y.scaled(alpha.into()),
@@ -127,55 +122,55 @@ fn fused(call: &Call<'_>) -> Outcome<Item> {
 }
 
 /// Turns the last two axes of a matrix if the attribute is set.
-fn turned(call: &Call<'_>, x: Item, name: &str) -> Item {
-    match (call.int(name, 0) != 0, x.shape().len()) {
+fn turned(call: &Call<'_>, x: Dense, name: &str) -> Outcome<Dense> {
+    match (call.int(name, 0) != 0, x.dims().len()) {
         (true, 2) => x.permuted(&[1, 0]),
-        _ => x,
+        _ => Ok(x),
     }
 }
 
 /// Inputs: A, its scale and zero point, B, its scale and zero point, C, and the scale and zero point of the result, which
 /// is in single precision without them.
 fn quantized_gemm(call: &Call<'_>) -> Made {
-    let wide = |number: usize, name: &str| -> Outcome<Item> {
-        Ok(turned(call, call.input(number)?.cast(BurnType::F64)?, name))
+    let wide = |number: usize, name: &str| -> Outcome<Dense> {
+        turned(call, call.input(number)?.cast_to(DType::Float64)?, name)
     };
     let a = centred(call, wide(0, "transA")?, 2)?;
     let b = centred(call, wide(3, "transB")?, 5)?;
-    let mut y = product(a, b)?;
+    let mut y = product(&a, &b)?;
     if let Some(bias) = call.optional(6) {
-        y = y.plus(&bias.cast(BurnType::F64)?.fitted(&y.shape())?)?;
+        y = y.plus(&bias.cast_to(DType::Float64)?.fitted(&y.shape())?)?;
     }
-    let scales = single_value(call.input(1)?.cast(BurnType::F64)?)
-        .times(&single_value(call.input(4)?.cast(BurnType::F64)?))?;
+    let scales = single_value(call.input(1)?.cast_to(DType::Float64)?)?
+        .times(&single_value(call.input(4)?.cast_to(DType::Float64)?)?)?;
     let y = y.times(&scales.scaled(call.float("alpha", 1.0).into())?)?;
     match call.optional(7) {
         Some(_) => {
             let like = call.optional(8).map_or_else(|| call.input(0), Ok)?;
-            one(requantized(call, &y, 7, like.kind()?)?)
+            one(requantized(call, &y, 7, like.dtype())?)
         }
-        None => one(y.cast(BurnType::F32)?),
+        None => one(y.cast_to(DType::Float32)?),
     }
 }
 
 /// Inputs: A, B, their scales, their zero points, and a bias.
 fn integer_product(call: &Call<'_>) -> Made {
-    let wide = |number: usize| call.input(number)?.cast(BurnType::F64);
-    let y = product(centred(call, wide(0)?, 4)?, centred(call, wide(1)?, 5)?)?;
-    let scales = single_value(wide(2)?).times(&single_value(wide(3)?))?;
-    with_bias(call, &y.times(&scales)?.cast(BurnType::F32)?, 6)
+    let wide = |number: usize| call.input(number)?.cast_to(DType::Float64);
+    let y = product(&centred(call, wide(0)?, 4)?, &centred(call, wide(1)?, 5)?)?;
+    let scales = single_value(wide(2)?)?.times(&single_value(wide(3)?)?)?;
+    with_bias(call, &y.times(&scales)?.cast_to(DType::Float32)?, 6)
 }
 
 /// Inputs: A in single precision, which is quantized by its range, B, its scale and zero point, and a bias.
 fn dynamic_product(call: &Call<'_>) -> Made {
     let (a, scale) = by_range(call.input(0)?)?;
-    let b = centred(call, call.input(1)?.cast(BurnType::F64)?, 3)?;
-    let scales = single_value(call.input(2)?.cast(BurnType::F64)?).scaled(scale.into())?;
-    let y = product(a.cast(BurnType::F64)?, b)?.times(&scales)?;
-    with_bias(call, &y.cast(BurnType::F32)?, 4)
+    let b = centred(call, call.input(1)?.cast_to(DType::Float64)?, 3)?;
+    let scales = single_value(call.input(2)?.cast_to(DType::Float64)?)?.scaled(scale.into())?;
+    let y = product(&a.cast_to(DType::Float64)?, &b)?.times(&scales)?;
+    with_bias(call, &y.cast_to(DType::Float32)?, 4)
 }
 
-fn with_bias(call: &Call<'_>, y: &Item, number: usize) -> Made {
+fn with_bias(call: &Call<'_>, y: &Dense, number: usize) -> Made {
     match call.optional(number) {
         Some(bias) => one(y.plus(bias)?),
         None => one(y.clone()),

@@ -2,31 +2,29 @@
 //!
 //! A quantized input is three inputs: the elements, their scale and their zero point, which may be omitted.
 
-use burn_backend::ops::{ActivationOps, FloatTensorOps};
-use burn_backend::{DType as BurnType, Scalar};
-use burn_flex::Flex;
+use lodstone_model::DType;
 use lodstone_schema::Finding;
 
 use super::{with, with_int};
-use crate::item::{Item, Outcome};
+use crate::kernels::dims::bounded;
 use crate::kernels::quantize::saturated;
-use crate::kernels::tensor::{bounded, common};
 use crate::kernels::{Call, Made, Run, axis, integer_products, one, pool};
+use crate::tensor::{Dense, Outcome};
 
 pub(super) fn kernel(kind: &str) -> Option<Run> {
     Some(match kind {
-        "QLinearAdd" => |call| pair(call, Item::plus),
+        "QLinearAdd" => |call| pair(call, Dense::plus),
         "QLinearAveragePool" => |call| pooled(call, "AveragePool"),
         "QLinearConcat" => concat,
         "QLinearConv" => conv,
         "QLinearGlobalAveragePool" => |call| pooled(call, "GlobalAveragePool"),
         "QLinearLeakyRelu" => |call| {
-            let alpha = Scalar::Float(call.float("alpha", 0.01).into());
-            single(call, |x| x.map(|x| Flex::leaky_relu(x, alpha)))
+            let alpha = call.float("alpha", 0.01);
+            single(call, |x| x.leaky(alpha))
         },
-        "QLinearMul" => |call| pair(call, Item::times),
+        "QLinearMul" => |call| pair(call, Dense::times),
         "QLinearReduceMean" => mean,
-        "QLinearSigmoid" => |call| single(call, |x| x.map(Flex::sigmoid)),
+        "QLinearSigmoid" => |call| single(call, Dense::sigmoid),
         "QLinearSoftmax" => softmax,
         "QLinearWhere" => choose,
         _ => return None,
@@ -34,39 +32,34 @@ pub(super) fn kernel(kind: &str) -> Option<Run> {
 }
 
 /// Returns a tensor of one element without dims; it broadcasts to any tensor.
-pub(super) fn single_value(x: Item) -> Item {
-    match x.shape().iter().product::<usize>() {
-        1 => x.reshaped(Vec::new()),
-        _ => x,
+pub(super) fn single_value(x: Dense) -> Outcome<Dense> {
+    match x.count() {
+        1 => x.reshaped([]),
+        _ => Ok(x),
     }
 }
 
 /// Subtracts the zero point of an input, if it is present: one for all, or one for each index of the last axis.
-pub(super) fn centred(call: &Call<'_>, x: Item, zero: usize) -> Outcome<Item> {
+pub(super) fn centred(call: &Call<'_>, x: Dense, zero: usize) -> Outcome<Dense> {
     match call.optional(zero) {
-        Some(zero) => x.minus(&single_value(zero.cast(x.kind()?)?).fitted(&x.shape())?),
+        Some(zero) => x.minus(&single_value(zero.cast_to(x.dtype())?)?.fitted(&x.shape())?),
         None => Ok(x),
     }
 }
 
 /// Returns the real numbers of the quantized input that begins at `number`, in double precision.
-fn real(call: &Call<'_>, number: usize) -> Outcome<Item> {
-    let x = centred(call, call.input(number)?.cast(BurnType::F64)?, number + 2)?;
-    let scale = single_value(call.input(number + 1)?.cast(BurnType::F64)?);
+fn real(call: &Call<'_>, number: usize) -> Outcome<Dense> {
+    let x = centred(call, call.input(number)?.cast_to(DType::Float64)?, number + 2)?;
+    let scale = single_value(call.input(number + 1)?.cast_to(DType::Float64)?)?;
     x.times(&scale.fitted(&x.shape())?)
 }
 
 /// Quantizes real numbers by the scale that is input `scale`, and the zero point behind it.
-pub(super) fn requantized(
-    call: &Call<'_>,
-    y: &Item,
-    scale: usize,
-    kind: BurnType,
-) -> Outcome<Item> {
-    let by = single_value(call.input(scale)?.cast(y.kind()?)?);
-    let y = y.over(&by.fitted(&y.shape())?)?.map(Flex::float_round)?;
+pub(super) fn requantized(call: &Call<'_>, y: &Dense, scale: usize, kind: DType) -> Outcome<Dense> {
+    let by = single_value(call.input(scale)?.cast_to(y.dtype())?)?;
+    let y = y.over(&by.fitted(&y.shape())?)?.rounded()?;
     let y = match call.optional(scale + 1) {
-        Some(zero) => y.plus(&single_value(zero.cast(y.kind()?)?).fitted(&y.shape())?)?,
+        Some(zero) => y.plus(&single_value(zero.cast_to(y.dtype())?)?.fitted(&y.shape())?)?,
         None => y,
     };
     saturated(&y, kind)
@@ -74,7 +67,7 @@ pub(super) fn requantized(
 
 /// Quantizes to 8 bits by the range, which includes 0, in single precision. Returns the elements less their zero point,
 /// and the scale.
-pub(in crate::kernels) fn by_range(x: &Item) -> Outcome<(Item, f32)> {
+pub(in crate::kernels) fn by_range(x: &Dense) -> Outcome<(Dense, f32)> {
     let values = x.to_singles()?;
     let least = values.iter().copied().fold(0.0, f32::min);
     let greatest = values.iter().copied().fold(0.0, f32::max);
@@ -82,19 +75,19 @@ pub(in crate::kernels) fn by_range(x: &Item) -> Outcome<(Item, f32)> {
     let zero = (-least / scale).clamp(0.0, 255.0).round_ties_even();
     let code = |value: &f32| ((value / scale).round_ties_even() + zero).clamp(0.0, 255.0) - zero;
     let codes: Vec<f32> = values.iter().map(code).collect();
-    Ok((Item::from_data(burn_backend::TensorData::new(codes, x.shape())), scale))
+    Ok((Dense::from_vec(codes, x.shape())?, scale))
 }
 
 /// Applies a function to the real numbers of one input, in single precision.
-fn single(call: &Call<'_>, of: impl FnOnce(&Item) -> Outcome<Item>) -> Made {
-    let x = real(call, 0)?.cast(BurnType::F32)?;
-    one(requantized(call, &of(&x)?, 3, call.input(0)?.kind()?)?)
+fn single(call: &Call<'_>, of: impl FnOnce(&Dense) -> Outcome<Dense>) -> Made {
+    let x = real(call, 0)?.cast_to(DType::Float32)?;
+    one(requantized(call, &of(&x)?, 3, call.input(0)?.dtype())?)
 }
 
 /// Applies a function to the real numbers of two inputs.
-fn pair(call: &Call<'_>, of: fn(&Item, &Item) -> Outcome<Item>) -> Made {
+fn pair(call: &Call<'_>, of: fn(&Dense, &Dense) -> Outcome<Dense>) -> Made {
     let y = of(&real(call, 0)?, &real(call, 3)?)?;
-    one(requantized(call, &y, 6, call.input(0)?.kind()?)?)
+    one(requantized(call, &y, 6, call.input(0)?.dtype())?)
 }
 
 /// Inputs: the scale and the zero point of the result, and any number of quantized inputs.
@@ -113,15 +106,15 @@ fn concat(call: &Call<'_>) -> Made {
     if parts.iter().any(|part| others(&part.shape()) != others(&first)) {
         return Err("the inputs have different dims on other axes".into());
     }
-    let y = Item::concatenated(parts, at)?;
-    one(requantized(call, &y, 0, call.input(2)?.kind()?)?)
+    let y = Dense::joined(&parts, at)?;
+    one(requantized(call, &y, 0, call.input(2)?.dtype())?)
 }
 
 /// Moves the last axis behind the first one, or back.
-fn moved(x: Item, to_front: bool) -> Item {
-    let rank = x.shape().len();
+fn moved(x: &Dense, to_front: bool) -> Outcome<Dense> {
+    let rank = x.dims().len();
     if rank < 3 {
-        return x;
+        return Ok(x.clone());
     }
     match to_front {
         true => x.permuted(&[&[0, rank - 1][..], &(1..rank - 1).collect::<Vec<_>>()].concat()),
@@ -139,7 +132,7 @@ fn pooled(call: &Call<'_>, kind: &str) -> Made {
         return Err(format!("`ceil_mode` with `auto_pad` `{pads}` is not supported").into());
     }
     let x = real(call, 0)?;
-    let x = if is_last { moved(x, true) } else { x };
+    let x = if is_last { moved(&x, true)? } else { x };
     let of = pool::kernel(kind).ok_or_else(|| Finding::internal("there is no such pooling"))?;
     let mut y = result(&of(&with(call, call.op, vec![Some(x.clone())]))?)?;
     if kind == "AveragePool"
@@ -147,13 +140,13 @@ fn pooled(call: &Call<'_>, kind: &str) -> Made {
     {
         y = y.times(&filling(call, &x)?)?;
     }
-    let y = if is_last { moved(y, false) } else { y };
-    one(requantized(call, &y, 3, call.input(0)?.kind()?)?)
+    let y = if is_last { moved(&y, false)? } else { y };
+    one(requantized(call, &y, 3, call.input(0)?.dtype())?)
 }
 
 /// Returns the share of each window that lies in the padded image. Sums over windows that exceed it are divided by the
 /// size of the whole window.
-fn filling(call: &Call<'_>, x: &Item) -> Outcome<Item> {
+fn filling(call: &Call<'_>, x: &Dense) -> Outcome<Dense> {
     let size = call.ints("kernel_shape").unwrap_or_default();
     let whole: f64 = size.iter().map(|dim| *dim as f64).product();
     let shape = x.shape();
@@ -166,7 +159,7 @@ fn filling(call: &Call<'_>, x: &Item) -> Outcome<Item> {
     });
     let dims: Vec<usize> = [1, 1].into_iter().chain(padded).collect();
     bounded(&dims)?;
-    let ones = Item::filled(1.0, BurnType::F64, &dims)?;
+    let ones = Dense::filled(1.0, DType::Float64, &dims)?;
     let mut op = with_int(call.op, "p", 1);
     op.attributes.retain(|attribute| attribute.name != "pads");
     let of = pool::kernel("LpPool").ok_or_else(|| Finding::internal("there is no sum"))?;
@@ -174,8 +167,8 @@ fn filling(call: &Call<'_>, x: &Item) -> Outcome<Item> {
 }
 
 /// Returns the first result of a kernel.
-fn result(made: &[crate::value::Value]) -> Outcome<Item> {
-    Item::of(made.first().ok_or_else(|| Finding::internal("there is no result"))?.dense()?)
+fn result(made: &[crate::value::Value]) -> Outcome<Dense> {
+    made.first().ok_or_else(|| Finding::internal("there is no result"))?.dense().cloned()
 }
 
 /// A convolution whose channels may be the last axis of the input and of the result.
@@ -188,11 +181,11 @@ fn conv(call: &Call<'_>) -> Made {
     if call.int("channels_last", 0) == 0 {
         return of(call);
     }
-    let mut inputs: Vec<Option<Item>> = call.inputs.clone();
+    let mut inputs: Vec<Option<Dense>> = call.inputs.clone();
     if let Some(Some(x)) = inputs.first_mut() {
-        *x = moved(x.clone(), true);
+        *x = moved(x, true)?;
     }
-    one(moved(result(&of(&with(call, call.op, inputs))?)?, false))
+    one(moved(&result(&of(&with(call, call.op, inputs))?)?, false)?)
 }
 
 /// The mean over axes, all by default.
@@ -209,15 +202,15 @@ fn mean(call: &Call<'_>) -> Made {
     let mut y = x.mean(&axes)?;
     if call.int("keepdims", 1) == 0 {
         let left = shape.iter().enumerate().filter(|(at, _)| !axes.contains(at));
-        y = y.reshaped(left.map(|(_, dim)| *dim).collect());
+        y = y.reshaped(left.map(|(_, dim)| *dim).collect::<Vec<_>>())?;
     }
-    one(requantized(call, &y, 3, call.input(0)?.kind()?)?)
+    one(requantized(call, &y, 3, call.input(0)?.dtype())?)
 }
 
 /// Softmax along an axis. Up to opset 12, over all axes from it on. The scale of the result is rounded so that 1 is a
 /// whole number of steps.
 fn softmax(call: &Call<'_>) -> Made {
-    let (x, kind) = (real(call, 0)?, call.input(0)?.kind()?);
+    let (x, kind) = (real(call, 0)?, call.input(0)?.dtype());
     let shape = x.shape();
     if shape.contains(&0) {
         return one(call.input(0)?.clone());
@@ -232,13 +225,12 @@ fn softmax(call: &Call<'_>) -> Made {
         false => shape.clone(),
     };
     let along = if is_old { 1 } else { at };
-    let shares =
-        x.reshaped(flat).map(|x| crate::kernels::normalize::softmax(x, along))?.reshaped(shape);
+    let shares = crate::kernels::normalize::softmax(&x.reshaped(flat)?, along)?.reshaped(shape)?;
     let scale = call.input(3)?.to_singles()?;
     let steps = (1.0 / scale.first().ok_or("expected a scale")?).floor();
-    let y = shares.scaled(steps.into())?.map(Flex::float_round)?;
+    let y = shares.scaled(steps.into())?.rounded()?;
     let y = match call.optional(4) {
-        Some(zero) => y.plus(&single_value(zero.cast(BurnType::F64)?).fitted(&y.shape())?)?,
+        Some(zero) => y.plus(&single_value(zero.cast_to(DType::Float64)?)?.fitted(&y.shape())?)?,
         None => y,
     };
     one(saturated(&y, kind)?)
@@ -247,8 +239,6 @@ fn softmax(call: &Call<'_>) -> Made {
 /// Inputs: the condition, two quantized inputs, and the scale and the zero point of the result.
 fn choose(call: &Call<'_>) -> Made {
     let (mask, yes, no) = (call.input(0)?, real(call, 1)?, real(call, 4)?);
-    let shape = common(&common(&mask.shape(), &yes.shape())?, &no.shape())?;
-    let [mask, yes, no] = [mask.clone(), yes, no].map(|item| item.expanded(&shape));
-    let y = no.masked(mask.bool()?, &yes)?;
-    one(requantized(call, &y, 7, call.input(1)?.kind()?)?)
+    let y = no.masked(mask, &yes)?;
+    one(requantized(call, &y, 7, call.input(1)?.dtype())?)
 }

@@ -1,12 +1,12 @@
 //! An LSTM with quantized weights, whose input and state are quantized by their range in each step.
 
-use burn_backend::DType as BurnType;
+use lodstone_model::DType;
 use lodstone_schema::Finding;
 
 use super::quantized::by_range;
 use super::with;
-use crate::item::{Item, Outcome};
 use crate::kernels::{Call, Made, Run, count, dim_at, recurrent};
+use crate::tensor::{Dense, Outcome};
 
 pub(super) fn kernel(kind: &str) -> Option<Run> {
     Some(match kind {
@@ -16,22 +16,22 @@ pub(super) fn kernel(kind: &str) -> Option<Run> {
 }
 
 /// Returns weights for the kernel: [directions, inputs, gates * hidden] to [directions, gates * hidden, inputs].
-fn weights(call: &Call<'_>, number: usize, scale: usize) -> Outcome<Item> {
-    let packed = call.input(number)?.cast(BurnType::F32)?;
+fn weights(call: &Call<'_>, number: usize, scale: usize) -> Outcome<Dense> {
+    let packed = call.input(number)?.cast_to(DType::Float32)?;
     if packed.shape().len() != 3 {
         return Err(format!("expected weights of 3 dims, found {:?}", packed.shape()).into());
     }
     // [directions], or [directions, gates * hidden]
-    let part = |number: usize| -> Outcome<Item> {
-        let part = call.input(number)?.cast(BurnType::F32)?;
+    let part = |number: usize| -> Outcome<Dense> {
+        let part = call.input(number)?.cast_to(DType::Float32)?;
         let dims = match *part.shape().as_slice() {
             [directions] => vec![directions, 1, 1],
             [directions, columns] => vec![directions, 1, columns],
             _ => return Err(format!("unexpected dims of a scale: {:?}", part.shape()).into()),
         };
-        part.reshaped(dims).fitted(&packed.shape())
+        part.reshaped(dims)?.fitted(&packed.shape())
     };
-    Ok(packed.minus(&part(scale + 1)?)?.times(&part(scale)?)?.permuted(&[0, 2, 1]))
+    Ok(packed.minus(&part(scale + 1)?)?.times(&part(scale)?)?.permuted(&[0, 2, 1])?)
 }
 
 /// Checks the ranks that the kernel relies on.
@@ -45,7 +45,7 @@ fn check(call: &Call<'_>) -> Outcome<()> {
     }
     let (x, inputs) = (call.input(0)?.shape(), call.input(1)?.shape());
     let (directions, state) = (inputs.first(), call.input(2)?.shape());
-    let expected = call.optional(3).map(Item::shape);
+    let expected = call.optional(3).map(Dense::shape);
     let columns = state.get(2).copied().unwrap_or(0);
     let fits = x.get(2) == inputs.get(1)
         && directions == state.first()
@@ -67,14 +67,14 @@ fn lstm(call: &Call<'_>) -> Made {
     if let Some(lengths) = call.longs(4)? {
         let longest = count(lengths.iter().copied().max().unwrap_or(0))?;
         if longest < dim_at(&x.shape(), 0)? && longest > 0 {
-            used = used.narrowed(0, 0, longest);
+            used = used.cut(0, 0, longest)?;
         }
     }
     let (codes, scale) = by_range(&used)?;
     let mut steps = codes.scaled(scale.into())?;
     let (whole, found) = (dim_at(&x.shape(), 0)?, dim_at(&steps.shape(), 0)?);
     if found < whole {
-        steps = Item::concatenated(vec![steps, x.clone().narrowed(0, found, whole)], 0)?;
+        steps = Dense::joined(&[steps, x.cut(0, found, whole)?], 0)?;
     }
     let mut inputs = vec![Some(steps), Some(weights(call, 1, 8)?), Some(weights(call, 2, 10)?)];
     inputs.extend((3..8).map(|number| call.optional(number).cloned()));

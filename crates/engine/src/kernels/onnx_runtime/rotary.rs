@@ -1,9 +1,9 @@
 //! Rotary position embeddings.
 
 use super::{with, with_int};
-use crate::item::{Item, Outcome};
-use crate::kernels::tensor::long;
+use crate::kernels::dims::long;
 use crate::kernels::{Call, Made, Run, rotary};
+use crate::tensor::{Dense, Outcome};
 use lodstone_schema::Finding;
 
 pub(super) fn kernel(kind: &str) -> Option<Run> {
@@ -48,7 +48,7 @@ fn rotate(call: &Call<'_>) -> Made {
 }
 
 /// Returns the position of each element of each sequence.
-fn positions(given: &Item, batch: usize, length: usize) -> Outcome<Item> {
+fn positions(given: &Dense, batch: usize, length: usize) -> Outcome<Dense> {
     let list = given.to_longs()?;
     let [first] = *list.as_slice() else { return Ok(given.clone()) };
     if given.shape().len() == 2 {
@@ -56,5 +56,5 @@ fn positions(given: &Item, batch: usize, length: usize) -> Outcome<Item> {
     }
     let row = (0..length).map(|at| first.saturating_add(long(at)));
     let all: Vec<i64> = row.collect::<Vec<_>>().repeat(batch);
-    Ok(Item::longs(&all).reshaped(vec![batch, length]))
+    Ok(Dense::longs(&all).reshaped(vec![batch, length])?)
 }

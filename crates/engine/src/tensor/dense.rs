@@ -1,19 +1,18 @@
 //! Dense tensors: the inputs and results of kernels.
 
 use std::fmt;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
-use burn_backend::{AllocationProperty, TensorData};
-use burn_flex::{FlexTensor, Layout};
 use bytes::Bytes;
 use lodstone_model::{DType, Dim, Kind, Tensor};
 use lodstone_schema::onnx::infer::{MAX_ELEMENTS, ValueInfo};
 use lodstone_schema::{Code, Finding};
 use lodstone_store::Blob;
+use pulp::bytemuck::try_cast_slice;
 
+use super::storage::Storage;
+use super::{Element, Order, Outcome, bits_of, bytes_of, elements};
 use crate::budget::{Charge, Memory};
-use crate::fast::layout::{Elements, Order, ordered};
-use crate::item::{Outcome, TYPES, burn_type};
 use crate::narrow::{Rounding, narrowed, widened};
 use crate::threads::Threads;
 
@@ -34,67 +33,9 @@ pub struct Dense {
     charge: Option<Arc<Charge>>,
 }
 
-/// The bytes of a tensor, which it may share with others.
-#[derive(Clone)]
-enum Storage {
-    Aligned(Arc<burn_backend::Bytes>),
-    Unaligned(Arc<Unaligned>),
-}
-
-/// Bytes of a file at an address that is no multiple of the element size.
-struct Unaligned {
-    bytes: Bytes,
-    /// A copy that was needed.
-    copy: OnceLock<Arc<burn_backend::Bytes>>,
-    /// The charge for the copy.
-    charge: OnceLock<Charge>,
-}
-
-impl Storage {
-    fn of(bytes: Bytes, size: usize) -> Self {
-        if bytes.as_ptr().addr().is_multiple_of(size) {
-            let shared = burn_backend::Bytes::from_shared(bytes, AllocationProperty::Other);
-            return Self::Aligned(Arc::new(shared));
-        }
-        Self::Unaligned(Arc::new(Unaligned {
-            bytes,
-            copy: OnceLock::new(),
-            charge: OnceLock::new(),
-        }))
-    }
-
-    /// Returns the bytes, at any address.
-    fn bytes(&self) -> &[u8] {
-        match self {
-            Self::Aligned(bytes) => bytes,
-            Self::Unaligned(it) => &it.bytes,
-        }
-    }
-
-    /// Returns bytes whose address is a multiple of the element size.
-    fn aligned(&self) -> &Arc<burn_backend::Bytes> {
-        match self {
-            Self::Aligned(bytes) => bytes,
-            Self::Unaligned(it) => {
-                let copied = || burn_backend::Bytes::from_bytes_vec(it.bytes.to_vec());
-                it.copy.get_or_init(|| Arc::new(copied()))
-            }
-        }
-    }
-}
-
 impl fmt::Debug for Dense {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}{:?}", self.dtype, self.dims)
-    }
-}
-
-/// Keeps the bytes of a tensor alive for [`Bytes`].
-struct Owner(Arc<burn_backend::Bytes>);
-
-impl AsRef<[u8]> for Owner {
-    fn as_ref(&self) -> &[u8] {
-        &self.0
     }
 }
 
@@ -160,29 +101,18 @@ impl Dense {
             let end = usize::try_from(self.nbytes()).ok().and_then(|all| begin.checked_add(all));
             let storage = self.storage.aligned();
             return match end.filter(|end| *end <= storage.len()) {
-                Some(end) => Ok(Bytes::from_owner(Owner(Arc::clone(storage))).slice(begin..end)),
+                Some(end) => Ok(storage.slice(begin..end)),
                 None => Err(Finding::internal("elements are outside of their storage")),
             };
         }
-        if burn_type(self.dtype).is_err() {
-            return self.gathered();
-        }
-        let view = match self.dtype {
-            DType::Float32 => match ordered(self, Order::RowMajor)? {
-                Elements::Own(view, _) => view,
-                Elements::Copy(values) => {
-                    let bytes = burn_backend::Bytes::from_elems(values);
-                    return Ok(Bytes::from_owner(Owner(Arc::new(bytes))));
-                }
-            },
-            _ => self.view()?,
-        };
-        let data: TensorData = view.into_data();
-        let (bytes, _, _) = data.into_parts();
-        Ok(Bytes::from_owner(Owner(Arc::new(bytes))))
+        bits_of!(
+            self.dtype.bits(),
+            T => Ok(bytes_of(elements::<T>(self, Order::RowMajor)?.into_vec())),
+            self.gathered()
+        )
     }
 
-    /// Copies the elements one by one in row-major order.
+    /// Copies elements of other sizes one by one in row-major order.
     fn gathered(&self) -> Outcome<Bytes> {
         let size = element_size(self.dtype);
         let mut bytes = with_capacity(self.nbytes())?;
@@ -255,12 +185,9 @@ impl Dense {
         self.storage.bytes().len() as u64
     }
 
-    /// Returns the address of the bytes in memory, or that of their owner if there are none.
+    /// Returns the address of the bytes in memory.
     pub(crate) fn address(&self) -> usize {
-        match (&self.storage, self.storage.bytes()) {
-            (Storage::Aligned(owner), []) => Arc::as_ptr(owner).addr(),
-            (_, bytes) => bytes.as_ptr().addr(),
-        }
+        self.storage.bytes().as_ptr().addr()
     }
 
     /// Returns the charge for the bytes in memory.
@@ -295,8 +222,8 @@ impl Dense {
     /// # Errors
     /// If kernels do not support one of the types, or the system cannot start threads.
     pub fn cast(&self, to: DType, threads: &Threads) -> Outcome<Self> {
-        let item = widened(self)?;
-        threads.run_if(self.nbytes(), || narrowed(item, to, Rounding::default()))?
+        let wide = widened(self)?;
+        threads.run_if(self.nbytes(), || narrowed(&wide, to, Rounding::default()))?
     }
 
     /// Returns the elements in double precision, in row-major order.
@@ -369,29 +296,232 @@ impl Dense {
         Ok(stack)
     }
 
-    /// Returns a view for kernels that compute with burn; nothing is copied.
-    pub(crate) fn view(&self) -> Outcome<FlexTensor> {
-        let dtype = burn_type(self.dtype)?;
-        // An empty tensor may begin behind the end of its storage, which burn does not expect.
-        let is_empty = self.dims.contains(&0);
-        let offset = if is_empty { 0 } else { self.offset };
-        let layout = Layout::new(self.dims.clone().into(), self.strides.clone(), offset);
-        Ok(FlexTensor::from_arc(Arc::clone(self.storage.aligned()), layout, dtype))
+    /// Returns the elements of the whole storage; the first one of the tensor is at [`offset`](Self::offset).
+    ///
+    /// # Errors
+    /// If they are of another type.
+    pub(crate) fn typed<T: Element>(&self) -> Outcome<&[T]> {
+        if !T::reads(self.dtype) {
+            let what = format!("elements of {} as {}", self.dtype, T::DTYPE);
+            return Err(Finding::internal(what));
+        }
+        let storage = self.storage.aligned();
+        let whole = storage.len() / size_of::<T>() * size_of::<T>();
+        let cast = storage.get(..whole).and_then(|bytes| try_cast_slice(bytes).ok());
+        cast.ok_or_else(|| Finding::internal("elements are not aligned"))
     }
 
-    /// Wraps a result of burn; nothing is copied.
-    pub(crate) fn of_view(tensor: &FlexTensor) -> Outcome<Self> {
-        let found = tensor.dtype();
-        let dtype = TYPES.iter().find(|(_, theirs)| *theirs == found).map(|(ours, _)| *ours);
-        let layout = tensor.layout();
-        Ok(Self {
-            dtype: dtype.ok_or_else(|| Finding::internal(format!("unexpected type {found:?}")))?,
-            dims: layout.shape().to_vec(),
-            strides: layout.strides().to_vec(),
-            offset: layout.start_offset(),
-            storage: Storage::Aligned(tensor.data_arc()),
-            charge: None,
-        })
+    /// Returns the bytes of the whole storage, at an address for elements.
+    pub(crate) fn aligned(&self) -> &Bytes {
+        self.storage.aligned()
+    }
+
+    /// Returns the index of the first element in the storage.
+    pub(crate) fn offset(&self) -> usize {
+        self.offset
+    }
+
+    /// Creates a tensor of a result from bytes at an address for elements, in an order.
+    ///
+    /// # Errors
+    /// If the number of bytes does not match the dims.
+    pub(super) fn with_strides(
+        dtype: DType,
+        dims: Vec<usize>,
+        strides: Vec<isize>,
+        bytes: Bytes,
+    ) -> Outcome<Self> {
+        let storage = Storage::of(bytes, element_size(dtype));
+        let made = Self { dtype, dims, strides, offset: 0, storage, charge: None };
+        match made.nbytes() == made.stored_nbytes() {
+            true => Ok(made),
+            false => Err(Finding::internal("a result has the wrong number of elements")),
+        }
+    }
+
+    /// Creates a tensor of a result from bytes in row-major order.
+    ///
+    /// # Errors
+    /// As [`with_strides`](Self::with_strides).
+    pub(super) fn of_elements(dtype: DType, dims: Vec<usize>, bytes: Bytes) -> Outcome<Self> {
+        let strides = Order::RowMajor.strides(&dims);
+        Self::with_strides(dtype, dims, strides, bytes)
+    }
+
+    /// Creates a tensor of elements in row-major order.
+    ///
+    /// # Errors
+    /// If their number does not match the dims.
+    pub(crate) fn from_vec<T: Element>(
+        elements: Vec<T>,
+        dims: impl Into<Vec<usize>>,
+    ) -> Outcome<Self> {
+        Self::of_elements(T::DTYPE, dims.into(), bytes_of(elements))
+    }
+
+    /// Creates a list of integers.
+    pub(crate) fn longs(values: &[i64]) -> Self {
+        let storage = Storage::Aligned(bytes_of(values.to_vec()));
+        let (dims, strides) = (vec![values.len()], vec![1]);
+        Self { dtype: DType::Int64, dims, strides, offset: 0, storage, charge: None }
+    }
+
+    /// Creates a tensor of booleans.
+    ///
+    /// # Errors
+    /// If their number does not match the dims.
+    pub(crate) fn truths(values: &[bool], dims: &[usize]) -> Outcome<Self> {
+        let bytes: Vec<u8> = values.iter().map(|it| u8::from(*it)).collect();
+        Self::of_elements(DType::Bool, dims.to_vec(), bytes.into())
+    }
+
+    /// Creates a tensor of one value, which is stored once.
+    ///
+    /// # Errors
+    /// If kernels do not support the element type.
+    pub(crate) fn filled(value: f64, dtype: DType, dims: &[usize]) -> Outcome<Self> {
+        let one = Self::from_vec(vec![value], [])?.cast_to(dtype)?;
+        one.expanded(dims)
+    }
+
+    /// Creates a tensor of numbers, converted to a type.
+    ///
+    /// # Errors
+    /// If their number does not match the dims, or kernels do not support the element type.
+    pub(crate) fn numbers(values: Vec<f64>, dtype: DType, dims: &[usize]) -> Outcome<Self> {
+        Self::from_vec(values, dims)?.cast_to(dtype)
+    }
+
+    /// Returns a copy of the dims.
+    pub(crate) fn shape(&self) -> Vec<usize> {
+        self.dims.clone()
+    }
+
+    /// Returns whether elements are stored in row-major order without gaps.
+    pub(crate) fn is_row_major(&self) -> bool {
+        let mut stride = 1_isize;
+        for (dim, found) in self.dims.iter().zip(&self.strides).rev() {
+            if *dim != 1 && *found != stride {
+                return false;
+            }
+            stride = stride.saturating_mul(dim.cast_signed());
+        }
+        true
+    }
+
+    /// Returns the axes, outermost in memory first, of elements without gaps in another order than the row-major one.
+    pub(super) fn order_in_memory(&self) -> Option<Vec<usize>> {
+        if self.is_row_major() || self.dims.contains(&0) {
+            return None;
+        }
+        let mut axes: Vec<usize> = (0..self.dims.len()).collect();
+        axes.sort_by_key(|at| {
+            let dim = self.dims.get(*at).copied().unwrap_or(1);
+            (std::cmp::Reverse(self.strides.get(*at).copied()), std::cmp::Reverse(dim))
+        });
+        self.permuted(&axes).is_ok_and(|it| it.is_row_major()).then_some(axes)
+    }
+
+    /// Returns the tensor with dims in another order; nothing is copied.
+    ///
+    /// # Errors
+    /// If it is no permutation of the axes.
+    pub(crate) fn permuted(&self, axes: &[usize]) -> Outcome<Self> {
+        let pick = |at: &usize| Some((*self.dims.get(*at)?, *self.strides.get(*at)?));
+        let picked: Option<Vec<_>> = axes.iter().map(pick).collect();
+        let is_all = axes.len() == self.dims.len() && (0..axes.len()).all(|at| axes.contains(&at));
+        let picked = picked.filter(|_| is_all);
+        let picked = picked.ok_or_else(|| Finding::internal(format!("axes {axes:?}")))?;
+        let (dims, strides) = picked.into_iter().unzip();
+        Ok(Self { dims, strides, ..self.clone() })
+    }
+
+    /// Returns the tensor with other dims; elements are copied if they are not in row-major order.
+    ///
+    /// # Errors
+    /// If the dims have another number of elements, or memory is insufficient.
+    pub(crate) fn reshaped(&self, dims: impl AsRef<[usize]>) -> Outcome<Self> {
+        let dims = dims.as_ref();
+        if self.dims == dims {
+            return Ok(self.clone());
+        }
+        if dims.iter().product::<usize>() != self.count() {
+            return Err(Finding::internal(format!("{:?} reshaped to {dims:?}", self.dims)));
+        }
+        let strides = Order::RowMajor.strides(dims);
+        if self.is_row_major() {
+            return Ok(Self { dims: dims.to_vec(), strides, ..self.clone() });
+        }
+        Self::with_strides(self.dtype, dims.to_vec(), strides, self.bytes()?)
+    }
+
+    /// Returns the tensor broadcast to dims; nothing is copied.
+    ///
+    /// # Errors
+    /// If it does not broadcast to them.
+    pub(crate) fn expanded(&self, dims: &[usize]) -> Outcome<Self> {
+        if self.dims == dims {
+            return Ok(self.clone());
+        }
+        let wrong = || Finding::from(format!("{:?} does not broadcast to {dims:?}", self.dims));
+        let missing = dims.len().checked_sub(self.dims.len()).ok_or_else(wrong)?;
+        let mut strides = vec![0; dims.len()];
+        let own = self.dims.iter().zip(&self.strides);
+        for ((into, dim), (own, stride)) in strides.iter_mut().zip(dims).skip(missing).zip(own) {
+            match *own {
+                own if own == *dim => *into = *stride,
+                1 => {}
+                _ => return Err(wrong()),
+            }
+        }
+        Ok(Self { dims: dims.to_vec(), strides, ..self.clone() })
+    }
+
+    /// Returns other elements of the storage.
+    pub(super) fn with_view(&self, dims: Vec<usize>, strides: Vec<isize>, offset: usize) -> Self {
+        Self { dims, strides, offset, ..self.clone() }
+    }
+
+    /// Returns the elements of an axis from `start` to before `end`; nothing is copied.
+    ///
+    /// # Errors
+    /// If the range is out of bounds.
+    pub(crate) fn cut(&self, axis: usize, start: usize, end: usize) -> Outcome<Self> {
+        let count = end.checked_sub(start);
+        self.narrowed(axis, start, count.ok_or_else(|| Finding::internal("a range backwards"))?)
+    }
+
+    /// Returns the elements in row-major order, converted to a type.
+    fn converted<T: Element>(&self) -> Outcome<Vec<T>> {
+        let cast = self.cast_to(T::DTYPE)?;
+        Ok(elements::<T>(&cast, Order::RowMajor)?.into_vec())
+    }
+
+    /// Returns the elements as integers in row-major order. Larger values saturate at the maximum.
+    pub(crate) fn to_longs(&self) -> Outcome<Vec<i64>> {
+        match self.dtype {
+            DType::Uint64 => {
+                let all = elements::<u64>(self, Order::RowMajor)?;
+                Ok(all.iter().map(|it| i64::try_from(*it).unwrap_or(i64::MAX)).collect())
+            }
+            _ => self.converted(),
+        }
+    }
+
+    /// Returns the elements in double precision in row-major order.
+    pub(crate) fn to_doubles(&self) -> Outcome<Vec<f64>> {
+        self.converted()
+    }
+
+    /// Returns the elements in single precision in row-major order.
+    pub(crate) fn to_singles(&self) -> Outcome<Vec<f32>> {
+        self.converted()
+    }
+
+    /// Returns whether each element is true or not 0, in row-major order.
+    pub(crate) fn to_truths(&self) -> Outcome<Vec<bool>> {
+        let truths = self.cast_to(DType::Bool)?;
+        Ok(elements::<u8>(&truths, Order::RowMajor)?.iter().map(|it| *it != 0).collect())
     }
 }
 
@@ -411,6 +541,7 @@ fn element_size(dtype: DType) -> usize {
 #[cfg(test)]
 #[expect(clippy::expect_used, reason = "tests fail so")]
 mod tests {
+    use super::super::storage::Storage;
     use super::*;
     use crate::fast::layout::raw;
 

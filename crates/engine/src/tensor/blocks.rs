@@ -1,0 +1,162 @@
+//! The elements of a view in row-major order, some at a time: where they are in memory, or copied.
+
+use std::ops::Range;
+
+use lodstone_schema::Finding;
+
+use super::{Dense, Element, Outcome};
+use crate::threads::each_chunk;
+
+/// The number of elements that a function gets at a time: they stay in the first-level cache.
+pub(crate) const BLOCK: usize = 1024;
+
+/// The number of elements that a thread handles at a time.
+pub(crate) const PART: usize = 16 * BLOCK;
+
+/// The elements of a tensor that is broadcast to some dims.
+pub(crate) struct Blocks<'a, T> {
+    /// The elements from the first one on; all, if a stride is negative.
+    elements: &'a [T],
+    /// The index of the first element.
+    first: usize,
+    /// Dims and strides; neighbours that a single step joins are one.
+    axes: Vec<(usize, isize)>,
+}
+
+impl<'a, T: Element> Blocks<'a, T> {
+    /// # Errors
+    /// If the elements are of another type, or the tensor does not broadcast to the dims.
+    pub(crate) fn new(tensor: &'a Dense, dims: &[usize]) -> Outcome<Self> {
+        let elements = tensor.typed::<T>()?;
+        let own = tensor.dims();
+        let missing = dims.len().checked_sub(own.len());
+        let missing = missing.ok_or_else(|| Finding::internal("fewer dims than before"))?;
+        let mut axes: Vec<(usize, isize)> = Vec::with_capacity(dims.len());
+        let sides = own.iter().zip(tensor.strides());
+        let sides = std::iter::repeat_n((&1, &0), missing).chain(sides);
+        for (dim, (own, stride)) in dims.iter().zip(sides) {
+            let stride = match (*own, *dim) {
+                (_, 1) => continue,
+                (own, dim) if own == dim => *stride,
+                (1, _) => 0,
+                (own, dim) => {
+                    return Err(Finding::internal(format!("{own} does not broadcast to {dim}")));
+                }
+            };
+            match axes.last_mut() {
+                Some((outer, apart)) if *apart == stride * dim.cast_signed() => {
+                    (*outer, *apart) = (*outer * dim, stride);
+                }
+                _ => axes.push((*dim, stride)),
+            }
+        }
+        let blocks = Self { elements, first: tensor.offset(), axes };
+        blocks
+            .check()
+            .then_some(blocks)
+            .ok_or_else(|| Finding::internal("elements are outside of their storage"))
+    }
+
+    /// Returns whether all elements are in memory.
+    fn check(&self) -> bool {
+        if self.axes.iter().any(|(dim, _)| *dim == 0) {
+            return true;
+        }
+        let mut range = (self.first.cast_signed(), self.first.cast_signed());
+        for (dim, stride) in &self.axes {
+            let reach = (*dim - 1).cast_signed() * stride;
+            range = if reach < 0 { (range.0 + reach, range.1) } else { (range.0, range.1 + reach) };
+        }
+        range.0 >= 0 && range.1 < self.elements.len().cast_signed()
+    }
+
+    /// Returns the number of elements.
+    pub(crate) fn count(&self) -> usize {
+        self.axes.iter().map(|(dim, _)| dim).product()
+    }
+
+    /// Returns the elements in these places of the row-major order.
+    #[inline]
+    pub(crate) fn get<'s>(&'s self, places: Range<usize>, scratch: &'s mut Vec<T>) -> &'s [T] {
+        match self.axes.as_slice() {
+            _ if places.is_empty() => &[],
+            [] | [(_, 1)] => {
+                let range = self.first + places.start..self.first + places.end;
+                self.elements.get(range).unwrap_or_default()
+            }
+            _ => {
+                self.gather(places, scratch);
+                scratch
+            }
+        }
+    }
+
+    /// Copies the elements in these places.
+    fn gather(&self, places: Range<usize>, into: &mut Vec<T>) {
+        into.clear();
+        let Some(((dim, stride), outer)) = self.axes.split_last() else { return };
+        // The place along each axis, and the index of the element in memory, without the last axis.
+        let mut left = places.start;
+        let mut within = left % dim;
+        left /= dim;
+        let mut at = vec![0; outer.len()];
+        let mut row = self.first.cast_signed();
+        for (at, (dim, stride)) in at.iter_mut().zip(outer).rev() {
+            *at = left % dim;
+            left /= dim;
+            row += at.cast_signed() * stride;
+        }
+        let mut missing = places.len();
+        while missing > 0 {
+            let len = missing.min(dim - within);
+            let begin = row + within.cast_signed() * stride;
+            self.line(begin.cast_unsigned(), *stride, len, into);
+            missing -= len;
+            within = 0;
+            for (at, (dim, stride)) in at.iter_mut().zip(outer).rev() {
+                *at += 1;
+                row += stride;
+                if *at < *dim {
+                    break;
+                }
+                row -= dim.cast_signed() * stride;
+                *at = 0;
+            }
+        }
+    }
+
+    /// Copies elements that are one stride apart.
+    fn line(&self, begin: usize, stride: isize, len: usize, into: &mut Vec<T>) {
+        let steps = stride.unsigned_abs();
+        match stride {
+            0 => {
+                if let Some(element) = self.elements.get(begin) {
+                    into.resize(into.len() + len, *element);
+                }
+            }
+            1 => into.extend_from_slice(self.elements.get(begin..begin + len).unwrap_or_default()),
+            1.. => {
+                let from = self.elements.get(begin..).unwrap_or_default();
+                into.extend(from.iter().step_by(steps).take(len));
+            }
+            _ => {
+                let from = self.elements.get(..=begin).unwrap_or_default();
+                into.extend(from.iter().rev().step_by(steps).take(len));
+            }
+        }
+    }
+
+    /// Returns all elements in a list of their own.
+    ///
+    /// # Errors
+    /// If memory is insufficient.
+    pub(crate) fn copied(&self) -> Outcome<Vec<T>> {
+        let mut made = super::zeroed(self.count())?;
+        each_chunk(&mut made, PART, |scratch: &mut Vec<T>, number, into| {
+            let begin = number * PART;
+            into.copy_from_slice(self.get(begin..begin + into.len(), scratch));
+            Ok(())
+        })?;
+        Ok(made)
+    }
+}

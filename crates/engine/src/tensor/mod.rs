@@ -1,0 +1,58 @@
+//! Dense tensors, and the loops over their elements that kernels are built from.
+//!
+//! | file | contents |
+//! |---|---|
+//! | `dense.rs` | tensors: dims, strides and shared bytes |
+//! | `storage.rs` | the bytes |
+//! | `element.rs` | the types of elements in memory |
+//! | `order.rs` | elements in row-major order, or with channels innermost |
+//! | `blocks.rs` | the elements of a view, some at a time |
+//! | `map.rs` | functions of the elements at each place of one to three tensors |
+//! | `numbers.rs` | arithmetic and comparisons with broadcasting |
+//! | `integers.rs` | arithmetic of integers that wraps around |
+//! | `convert.rs` | conversion to another type |
+//! | `reduce.rs` | sums, products and extremes along axes |
+//! | `places.rs` | slices, selected elements, joined tensors |
+//! | `product.rs` | products of matrices |
+//!
+//! A result of floats in half precision is computed in single precision, and rounded once.
+
+pub(crate) mod blocks;
+mod convert;
+mod dense;
+mod element;
+mod integers;
+pub(crate) mod map;
+mod numbers;
+mod order;
+mod places;
+mod product;
+mod reduce;
+mod storage;
+
+pub use dense::Dense;
+pub(crate) use element::{Element, Number, bits_of, integers_of, is_number, numbers_of};
+pub(crate) use integers::{Division, Integer, integers};
+pub(crate) use map::{floats, floats_are, floats_of_two};
+pub(crate) use numbers::{Comparison, MAX_ELEMENTS, bounded, check_alike, common};
+pub(crate) use order::{Elements, Order, elements, exchanged, wrapped};
+pub(crate) use places::Slice;
+pub(crate) use product::{add_product, product};
+pub(crate) use reduce::{Extreme, Fold, Summed, sum_of};
+pub(crate) use storage::bytes_of;
+
+use lodstone_schema::Finding;
+
+use crate::budget::probe;
+
+/// The result of a kernel.
+pub(crate) type Outcome<T> = Result<T, Finding>;
+
+/// Returns room for elements.
+///
+/// # Errors
+/// If the system cannot provide the memory.
+pub(crate) fn zeroed<T: Element>(count: usize) -> Outcome<Vec<T>> {
+    probe(count.saturating_mul(size_of::<T>()) as u64)?;
+    Ok(vec![T::zeroed(); count])
+}

@@ -1,0 +1,197 @@
+//! Slices, elements by index, and joined tensors.
+
+use lodstone_schema::Finding;
+use pulp::bytemuck::Zeroable;
+
+use super::blocks::Blocks;
+use super::numbers::{bounded, check_alike};
+use super::{Dense, Order, Outcome, bits_of, bytes_of, elements, zeroed};
+use crate::threads::each_chunk;
+
+/// The number of bytes that a thread copies at a time, at least.
+const PART: usize = 1 << 16;
+
+/// Some elements of an axis: the index of the first one, their number, and the distance between their indices.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Slice {
+    pub(crate) start: usize,
+    pub(crate) count: usize,
+    pub(crate) step: isize,
+}
+
+impl Slice {
+    /// Returns all elements of a dim.
+    pub(crate) fn whole(dim: usize) -> Self {
+        Self { start: 0, count: dim, step: 1 }
+    }
+}
+
+fn unsupported(x: &Dense) -> Finding {
+    format!("element type {} is not supported", x.dtype()).into()
+}
+
+impl Dense {
+    /// Slices each dim; nothing is copied.
+    ///
+    /// # Errors
+    /// If a slice is out of bounds.
+    pub(crate) fn sliced(&self, slices: &[Slice]) -> Outcome<Self> {
+        let wrong = || Finding::internal(format!("{slices:?} of {:?}", self.dims()));
+        if slices.len() != self.dims().len() {
+            return Err(wrong());
+        }
+        let mut first = self.offset().cast_signed();
+        let mut strides = self.strides().to_vec();
+        for ((slice, dim), stride) in slices.iter().zip(self.dims()).zip(&mut strides) {
+            let Slice { start, count, step } = *slice;
+            if count > 0 {
+                let reach = step.saturating_mul(count.cast_signed() - 1);
+                let last = start.cast_signed().saturating_add(reach);
+                if start >= *dim || last < 0 || last >= dim.cast_signed() {
+                    return Err(wrong());
+                }
+                first += *stride * start.cast_signed();
+            }
+            *stride = stride.saturating_mul(step);
+        }
+        let dims: Vec<usize> = slices.iter().map(|slice| slice.count).collect();
+        // Without elements, the first one is not read.
+        let first = if dims.contains(&0) { self.offset().cast_signed() } else { first };
+        Ok(self.with_view(dims, strides, usize::try_from(first).map_err(|_| wrong())?))
+    }
+
+    /// Selects elements of an axis by index.
+    ///
+    /// # Errors
+    /// If an index is out of range.
+    pub(crate) fn selected(&self, axis: usize, places: &[i64]) -> Outcome<Self> {
+        let mut dims = self.shape();
+        let missing = || Finding::internal(format!("axis {axis} of {:?}", self.dims()));
+        let dim = dims.get_mut(axis).ok_or_else(missing)?;
+        let whole = std::mem::replace(dim, places.len());
+        let is_inside = |place: &i64| usize::try_from(*place).is_ok_and(|place| place < whole);
+        if let Some(place) = places.iter().find(|place| !is_inside(place)) {
+            return Err(format!("index {place} is out of range for dim {whole}").into());
+        }
+        let inner: usize = dims.iter().skip(axis + 1).product();
+        let count = bounded(&dims)?;
+        bits_of!(
+            self.dtype().bits(),
+            T => {
+                let all = elements::<T>(self, Order::RowMajor)?;
+                let mut made = zeroed::<T>(count)?;
+                let each = PART.div_ceil(inner.max(1) * size_of::<T>());
+                each_chunk(&mut made, each * inner, |(): &mut (), number, into| {
+                    for (row, into) in (number * each..).zip(into.chunks_exact_mut(inner.max(1))) {
+                        let (outer, at) = (row / places.len(), row % places.len());
+                        let place = places.get(at).map_or(0, |place| place.cast_unsigned());
+                        #[expect(clippy::cast_possible_truncation, reason = "it is below a dim")]
+                        let from = (outer * whole + place as usize) * inner;
+                        into.copy_from_slice(all.get(from..from + inner).unwrap_or_default());
+                    }
+                    Ok(())
+                })?;
+                Self::of_elements(self.dtype(), dims, bytes_of(made))
+            },
+            Err(unsupported(self))
+        )
+    }
+
+    /// Gathers an element of each row along an axis for each index; other dims are at least those of the indices.
+    ///
+    /// # Errors
+    /// If an index is out of range.
+    pub(crate) fn gathered_along(
+        &self,
+        axis: usize,
+        places: &[i64],
+        dims: &[usize],
+    ) -> Outcome<Self> {
+        let wrong = || Finding::internal(format!("indices {dims:?} of {:?}", self.dims()));
+        let whole = *self.dims().get(axis).ok_or_else(wrong)?;
+        // Elements beyond the indices are not read.
+        let sides = self.dims().iter().zip(dims).enumerate();
+        let slices: Vec<Slice> = sides
+            .map(|(at, (dim, over))| Slice::whole(if at == axis { *dim } else { *over }))
+            .collect();
+        let part = self.sliced(&slices)?;
+        let over = *dims.get(axis).ok_or_else(wrong)?;
+        let inner: usize = dims.iter().skip(axis + 1).product();
+        if places.len() != bounded(dims)? {
+            return Err(wrong());
+        }
+        bits_of!(
+            self.dtype().bits(),
+            T => {
+                let all = elements::<T>(&part, Order::RowMajor)?;
+                let mut made = zeroed::<T>(places.len())?;
+                for (number, (into, place)) in made.iter_mut().zip(places).enumerate() {
+                    let outer = number / (over * inner);
+                    let place = usize::try_from(*place).ok().filter(|place| *place < whole);
+                    let from = place.map(|at| (outer * whole + at) * inner + number % inner);
+                    let element = from.and_then(|from| all.get(from));
+                    *into = *element.ok_or_else(|| format!("an index is out of range for dim {whole}"))?;
+                }
+                Self::of_elements(self.dtype(), dims.to_vec(), bytes_of(made))
+            },
+            Err(unsupported(self))
+        )
+    }
+
+    /// Joins tensors along an axis.
+    ///
+    /// # Errors
+    /// If there are none, or their types or other dims differ.
+    pub(crate) fn joined(parts: &[Self], axis: usize) -> Outcome<Self> {
+        let first = parts.first().ok_or("the inputs are missing")?;
+        let mut dims = first.shape();
+        let missing = || Finding::internal(format!("axis {axis} of {:?}", first.dims()));
+        *dims.get_mut(axis).ok_or_else(missing)? = 0;
+        for part in parts {
+            check_alike(first, part)?;
+            let own = part.dims().get(axis).copied().unwrap_or(0);
+            if let Some(dim) = dims.get_mut(axis) {
+                *dim += own;
+            }
+            let is_same = |at: usize| at == axis || part.dims().get(at) == first.dims().get(at);
+            if part.dims().len() != dims.len() || !(0..dims.len()).all(is_same) {
+                let both = format!("{:?} and {:?}", first.dims(), part.dims());
+                return Err(format!("expected equal dims beside axis {axis}, found {both}").into());
+            }
+        }
+        let count = bounded(&dims)?;
+        let outer: usize = dims.iter().take(axis).product();
+        bits_of!(
+            first.dtype().bits(),
+            T => {
+                let mut made: Vec<T> = Vec::new();
+                crate::budget::probe(count.saturating_mul(size_of::<T>()) as u64)?;
+                made.reserve_exact(count);
+                let parts = parts.iter().map(|part| {
+                    let dims = part.dims();
+                    let line = dims.iter().skip(axis).product::<usize>();
+                    Ok((Blocks::<T>::new(part, dims)?, line))
+                });
+                let parts = parts.collect::<Outcome<Vec<_>>>()?;
+                let mut scratch = Vec::new();
+                for row in 0..outer {
+                    for (blocks, line) in &parts {
+                        made.extend_from_slice(blocks.get(row * line..(row + 1) * line, &mut scratch));
+                    }
+                }
+                Self::of_elements(first.dtype(), dims, bytes_of(made))
+            },
+            Err(unsupported(first))
+        )
+    }
+
+    /// Returns zeros of the same type.
+    pub(crate) fn zeros(&self, dims: &[usize]) -> Outcome<Self> {
+        let one = bits_of!(
+            self.dtype().bits(),
+            T => bytes_of(vec![<T as Zeroable>::zeroed()]),
+            return Err(unsupported(self))
+        );
+        Self::of_elements(self.dtype(), Vec::new(), one)?.expanded(dims)
+    }
+}
