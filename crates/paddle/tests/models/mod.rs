@@ -13,6 +13,8 @@ use lodstone_paddle::executor::{Dirs, Prepared, Scope};
 use lodstone_store::{Blob, Location};
 use serde_json::Value;
 
+use crate::bits;
+
 const RECORDED: &str = include_str!("../golden/paddle_models.json");
 
 /// The maximum difference of two results: sums are computed in another order.

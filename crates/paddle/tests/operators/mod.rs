@@ -24,6 +24,7 @@ use lodstone_paddle::executor::{Dirs, Executor, Scope};
 use lodstone_schema::paddle::{LodRule, operator};
 use serde_json::Value as Json;
 
+use crate::bits;
 use recorded::{GRADIENTS, LODS, OPERATORS, Recorded, SEQUENCES, Tensors, program, recorded};
 
 /// The maximum difference of an element from the recorded one: relative, and absolute.
