@@ -14,8 +14,8 @@ use bytes::Bytes;
 use lodstone_model::Tensor;
 use lodstone_schema::{Code, Finding};
 use lodstone_store::Blob;
+use lodstone_store::system::available_memory;
 
-use crate::memory;
 use crate::tensor::Outcome;
 
 /// Allocations of at least this many bytes are probed before an operator starts. If memory runs out inside an operator,
@@ -57,7 +57,7 @@ impl Budget {
     /// Creates a budget of `most` bytes, or of the memory available to this process if that is less: the available
     /// memory of the machine, the limits of its control groups, and its own limits (`ulimit -v`, `ulimit -d`).
     pub fn new(most: u64) -> Self {
-        let most = most.min(memory::available());
+        let most = most.min(available_memory());
         Self { ledger: Arc::default(), most }
     }
 

@@ -29,7 +29,6 @@ mod fast;
 mod fused;
 
 mod kernels;
-mod memory;
 mod narrow;
 mod numerics;
 mod plan;

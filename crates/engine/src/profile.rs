@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
+
+use lodstone_store::system::Stopwatch;
 
 /// Measures the operators of runs that hold it in their [`Context`](crate::Context), one run at a time.
 #[derive(Debug, Default)]
@@ -38,7 +40,7 @@ impl Profile {
     /// count for themselves.
     pub fn measure<T>(&self, kind: &str, name: &str, work: impl FnOnce() -> T) -> T {
         let before = self.measured().total;
-        let start = Instant::now();
+        let start = Stopwatch::begin();
         let result = work();
         let elapsed = start.elapsed();
         let mut measured = self.measured();

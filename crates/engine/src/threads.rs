@@ -5,10 +5,11 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, LazyLock, Mutex, MutexGuard, PoisonError};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use crate::tensor::Outcome;
 use lodstone_schema::Finding;
+use lodstone_store::system::{HAS_THREADS, Stopwatch, process, processors};
 use rayon::{Scope, ThreadPool, ThreadPoolBuilder, Yield};
 
 /// The stack size of a thread in bytes.
@@ -58,10 +59,7 @@ impl fmt::Debug for Threads {
 impl Default for Threads {
     /// Returns a pool with one thread per processor, shared by all users of the default.
     fn default() -> Self {
-        static SHARED: LazyLock<Threads> = LazyLock::new(|| {
-            let count = std::thread::available_parallelism();
-            Threads::new(count.map_or(1, usize::from))
-        });
+        static SHARED: LazyLock<Threads> = LazyLock::new(|| Threads::new(processors()));
         SHARED.clone()
     }
 }
@@ -83,6 +81,9 @@ impl Threads {
     /// # Errors
     /// If the system cannot start threads.
     pub fn run<T: Send>(&self, work: impl FnOnce() -> T + Send) -> Outcome<T> {
+        if !HAS_THREADS {
+            return Ok(work());
+        }
         let pool = self.pool()?;
         let _running = pool.idle.begin();
         Ok(pool.threads.install(work))
@@ -98,6 +99,11 @@ impl Threads {
         work: impl FnOnce() -> T + Send,
         wait: impl FnOnce(),
     ) -> Outcome<T> {
+        if !HAS_THREADS {
+            let result = work();
+            wait();
+            return Ok(result);
+        }
         let mut result = None;
         let pool = self.pool()?;
         let running = pool.idle.begin();
@@ -127,7 +133,7 @@ impl Threads {
 
     fn pool(&self) -> Outcome<Arc<Pool>> {
         let mut known = locked(&self.0.pool);
-        let process = std::process::id();
+        let process = process();
         if let Some((owner, pool)) = &*known
             && *owner == process
         {
@@ -204,7 +210,7 @@ impl Idle {
             if looks < LOOKS {
                 continue;
             }
-            let waited = since.get_or_insert_with(Instant::now).elapsed();
+            let waited = since.get_or_insert_with(Stopwatch::begin).elapsed();
             if waited > AWAKE {
                 thread::sleep(NAP);
             } else if waited > KEEN {
@@ -342,7 +348,7 @@ impl Shared<'_> {
 
     /// Waits for threads that are at work, without sleeping at first: rayon would let other processes run.
     fn wait(&self) {
-        let since = Instant::now();
+        let since = Stopwatch::begin();
         while self.busy.load(Ordering::SeqCst) > 0 && since.elapsed() < KEEN {
             (0..PAUSES).for_each(|_| std::hint::spin_loop());
         }
@@ -448,7 +454,7 @@ mod tests {
         assert_eq!(summed(&threads, 70), 7 * 9 * 10 / 2);
         let idle = Arc::downgrade(&threads.pool().expect("there are threads").idle);
         drop(threads);
-        let begun = Instant::now();
+        let begun = Stopwatch::begin();
         while idle.upgrade().is_some() {
             assert!(begun.elapsed() < Duration::from_mins(1), "threads still wait for work");
             thread::sleep(AWAKE);

@@ -47,6 +47,7 @@ mod sealed;
 mod source;
 mod step;
 mod store;
+pub mod system;
 
 pub use blob::{Blob, Derive, Identity};
 pub use checked_json::{CheckedJson, Flaw, Schema};

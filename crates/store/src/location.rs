@@ -286,3 +286,11 @@ impl<P: AsRef<Path>> From<P> for Location {
         Self::new(crate::local::store(), path.as_ref())
     }
 }
+
+/// Creates the location of a path. There are no local files, so that nothing is there.
+#[cfg(target_family = "wasm")]
+impl<P: AsRef<Path>> From<P> for Location {
+    fn from(path: P) -> Self {
+        Self::new(std::sync::Arc::new(crate::MemoryStore::default()), path.as_ref())
+    }
+}

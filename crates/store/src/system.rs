@@ -1,13 +1,60 @@
-//! The memory available to this process.
-//!
-//! It is the minimum of the available memory of the machine, the limits of the control groups of the process
-//! (`memory.max` of version 2, `memory.limit_in_bytes` of version 1, of the group and all its ancestors), and what is left
-//! of its own limits (`RLIMIT_AS`, `RLIMIT_DATA`).
+//! What a system provides beside files: memory, processors, threads and a clock. A page in a browser has no threads and no
+//! clock here.
+
+use std::time::Duration;
+
+/// Whether threads can be started.
+pub const HAS_THREADS: bool = !cfg!(target_family = "wasm");
 
 /// Returns the bytes that this process may still allocate, or a terabyte where the system does not report them.
-pub(crate) fn available() -> u64 {
+///
+/// It is the minimum of the available memory of the machine, the limits of the control groups of the process
+/// (`memory.max` of version 2, `memory.limit_in_bytes` of version 1, of the group and all its ancestors), and what is left
+/// of its own limits (`RLIMIT_AS`, `RLIMIT_DATA`). A page in a browser has 4 GiB.
+pub fn available_memory() -> u64 {
     const UNKNOWN: u64 = 1 << 40;
-    system::limits().into_iter().flatten().min().unwrap_or(UNKNOWN)
+    let addressable = if usize::BITS == 32 { 1 << 32 } else { UNKNOWN };
+    system::limits().into_iter().flatten().min().unwrap_or(addressable)
+}
+
+/// Returns the number of processors that this process may use.
+pub fn processors() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
+}
+
+/// Returns a number of this process: that of its child is another one.
+pub fn process() -> u32 {
+    #[cfg(not(target_family = "wasm"))]
+    let number = std::process::id();
+    #[cfg(target_family = "wasm")]
+    let number = 0;
+    number
+}
+
+/// The time since a moment; always 0 where there is no clock.
+#[derive(Clone, Copy, Debug)]
+pub struct Stopwatch {
+    #[cfg(not(target_family = "wasm"))]
+    begun: std::time::Instant,
+}
+
+impl Stopwatch {
+    /// Begins now.
+    pub fn begin() -> Self {
+        Self {
+            #[cfg(not(target_family = "wasm"))]
+            begun: std::time::Instant::now(),
+        }
+    }
+
+    /// Returns the time since the beginning.
+    pub fn elapsed(&self) -> Duration {
+        #[cfg(not(target_family = "wasm"))]
+        let elapsed = self.begun.elapsed();
+        #[cfg(target_family = "wasm")]
+        let elapsed = Duration::ZERO;
+        elapsed
+    }
 }
 
 #[cfg(target_os = "linux")]
