@@ -18,6 +18,7 @@ mod scan;
 mod suite;
 mod sweep;
 mod torch;
+mod wasm;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -67,6 +68,7 @@ const SUITES: [&[Entry]; 2] = [
         Entry { name: "export", check: export::export, sample: Some(30), complete: 60, mib: 4096 },
         Entry { name: "sweep", check: sweep::sweep, sample: Some(30), complete: 180, mib: 8192 },
         Entry { name: "mxnet", check: mxnet::mxnet, sample: Some(15), complete: 15, mib: 1024 },
+        Entry { name: "wasm", check: wasm::wasm, sample: Some(15), complete: 15, mib: 256 },
     ],
     &[
         Entry { name: "onnx", check: onnx::onnx, sample: Some(45), complete: 90, mib: 4096 },
