@@ -13,7 +13,8 @@ use lodstone_engine::{
 };
 use lodstone_formats::{OpenOptions, onnx};
 use lodstone_model::{
-    Attribute, AttributeValue, Block, DType, Dialect, Model, Op, Operand, Parameter, Program, Tensor, Topology,
+    Attribute, AttributeValue, Block, DType, Dialect, Model, Op, Operand, Parameter, Program,
+    Tensor, Topology,
 };
 use lodstone_schema::onnx::{newest_opset, operators};
 use lodstone_store::{Blob, Location};

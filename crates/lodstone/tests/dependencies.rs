@@ -12,14 +12,8 @@ const LIGHT: [&str; 6] = [
     "lodstone-checkpoint",
 ];
 
-const HEAVY: [&str; 6] = [
-    "pulp",
-    "rayon",
-    "tokio",
-    "object_store",
-    "lodstone-engine",
-    "lodstone-paddle",
-];
+const HEAVY: [&str; 6] =
+    ["pulp", "rayon", "tokio", "object_store", "lodstone-engine", "lodstone-paddle"];
 
 #[test]
 fn models_and_checkpoints_require_no_engine_and_no_network() {
