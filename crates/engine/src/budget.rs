@@ -16,7 +16,7 @@ use lodstone_schema::{Code, Finding};
 use lodstone_store::Blob;
 use lodstone_store::system::available_memory;
 
-use crate::tensor::Outcome;
+use crate::error::Outcome;
 
 /// Allocations of at least this many bytes are probed before an operator starts. If memory runs out inside an operator,
 /// the process aborts.

@@ -16,11 +16,11 @@ use lodstone_schema::{Code, Finding};
 
 use crate::budget::Charge;
 use crate::context::Context;
-use crate::error::Result;
+use crate::error::{Outcome, Result};
 use crate::fast::Prepared;
 use crate::kernels::{axis, flexible};
 use crate::plan::{Mode, Plan, Registers};
-use crate::tensor::{Dense, Outcome};
+use crate::tensor::Dense;
 use crate::value::{STRING, Strings, VALUE, Value};
 
 /// The maximum number of plans that a program keeps, one for each combination of input types.

@@ -9,6 +9,9 @@ use lodstone_schema::{Finding, Findings, Located};
 /// The result of planning and running.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
+/// The result of a kernel.
+pub(crate) type Outcome<T> = std::result::Result<T, Finding>;
+
 /// The reason why a program cannot be planned or run.
 #[derive(Clone, Debug)]
 #[non_exhaustive]

@@ -8,8 +8,8 @@ use lodstone_schema::{Code, Finding};
 
 use crate::budget::Memory;
 use crate::context::Context;
+use crate::error::Outcome;
 use crate::kernels::{Called, kernel};
-use crate::tensor::Outcome;
 use crate::threads::Threads;
 use crate::value::Value;
 

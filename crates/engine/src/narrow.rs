@@ -4,7 +4,8 @@
 //!
 //! Source of truth: ONNX's `Cast`.
 
-use crate::tensor::{Dense, Outcome, is_number};
+use crate::error::Outcome;
+use crate::tensor::{Dense, is_number};
 use lodstone_model::DType;
 use lodstone_model::narrow::{NarrowFloat, decoded, packed, unpacked};
 use lodstone_schema::Finding;

@@ -7,7 +7,7 @@ use std::sync::{Arc, Condvar, LazyLock, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-use crate::tensor::Outcome;
+use crate::error::Outcome;
 use lodstone_schema::Finding;
 use lodstone_store::system::{HAS_THREADS, Stopwatch, process, processors};
 use rayon::{Scope, ThreadPool, ThreadPoolBuilder, Yield};

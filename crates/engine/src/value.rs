@@ -9,7 +9,8 @@ use lodstone_schema::Finding;
 use lodstone_schema::onnx::infer::{ValueInfo, common_type};
 
 use crate::budget::{Budget, Charge};
-use crate::tensor::{Dense, Outcome};
+use crate::error::Outcome;
+use crate::tensor::Dense;
 
 /// A value of a program: an input or result of a kernel.
 #[derive(Clone, Debug)]

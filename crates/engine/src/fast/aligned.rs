@@ -7,7 +7,7 @@ use lodstone_schema::{Code, Finding};
 use lodstone_store::Memory;
 use pulp::bytemuck::{Pod, try_cast_slice, try_cast_slice_mut};
 
-use crate::tensor::Outcome;
+use crate::error::Outcome;
 use crate::threads::each;
 
 /// Numbers in memory that begins at a line of the cache.

@@ -3,8 +3,9 @@
 use super::convolution::copy;
 use super::layout::{Floats, images, ordered, tensor};
 use super::{Task, one};
+use crate::error::Outcome;
 use crate::kernels::{Call, axis, nearest};
-use crate::tensor::{Dense, Order, Outcome};
+use crate::tensor::{Dense, Order};
 use crate::threads::each_chunk;
 
 /// Returns images that are resized to their nearest elements, or `None` if the kernel must run instead.

@@ -7,7 +7,7 @@ use bytes::Bytes;
 
 use super::aligned::Aligned;
 use crate::budget::{Budget, Charge};
-use crate::tensor::Outcome;
+use crate::error::Outcome;
 
 /// The memory of results of a run that was released, and may be used again.
 #[derive(Debug)]

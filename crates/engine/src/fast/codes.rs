@@ -5,8 +5,9 @@ use std::ops::Deref;
 use lodstone_model::{DType, Op};
 use pulp::bytemuck::cast_slice;
 
+use crate::error::Outcome;
 use crate::kernels::Call;
-use crate::tensor::{Dense, Elements, Order, Outcome, elements};
+use crate::tensor::{Dense, Elements, Order, elements};
 use crate::value::Value;
 
 /// Returns the bit of each byte that turns signed bytes into unsigned ones, for a type of 8 bits.

@@ -15,8 +15,9 @@ use super::tile::lanes;
 use super::winograd::{self, Winograd};
 use super::{Ending, Task, one};
 use crate::budget::{Budget, Charge};
+use crate::error::Outcome;
 use crate::kernels::{Call, Windows, count};
-use crate::tensor::{Dense, Order, Outcome};
+use crate::tensor::{Dense, Order};
 use crate::threads::sharing;
 use crate::value::Value;
 

@@ -8,7 +8,7 @@ use super::ahead::Ahead;
 use super::aligned::Aligned;
 use super::bytes::{Matrices, QUAD, Strip, TILE};
 use super::product::part_of;
-use crate::tensor::Outcome;
+use crate::error::Outcome;
 
 /// The number of vectors of a tile.
 const VECTORS: usize = 2;

@@ -10,7 +10,7 @@ use pulp::{Simd, WithSimd};
 use super::convolution::Geometry;
 use super::product::{Finish, finished, load, part_of, store};
 use super::tile::{dispatch, lanes};
-use crate::tensor::Outcome;
+use crate::error::Outcome;
 use crate::threads::each_chunk;
 
 impl Geometry {

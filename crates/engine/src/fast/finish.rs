@@ -7,9 +7,10 @@ use super::codes::{Inputs, exact, limits, wide_code};
 use super::integers::Kind;
 use super::layout::numbers;
 use super::product::part_of;
+use crate::error::Outcome;
 use crate::fused::wide;
 use crate::kernels::Call;
-use crate::tensor::{Dense, Order, Outcome, bytes_of, wrapped};
+use crate::tensor::{Dense, Order, bytes_of, wrapped};
 use crate::threads::each_chunk;
 
 /// What happens to sums.

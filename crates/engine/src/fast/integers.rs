@@ -7,9 +7,10 @@ use super::codes::{Inputs, Octets, shift, sign, zeros_of};
 use super::convolution::{Geometry, Unfolded};
 use super::finish::{Exact, Finish, Multiplied};
 use super::{Task, one, product};
+use crate::error::Outcome;
 use crate::fused::wide;
 use crate::kernels::{Call, Windows, count};
-use crate::tensor::{Dense, Order, Outcome};
+use crate::tensor::{Dense, Order};
 
 /// The packed weights of `ConvInteger`, `MatMulInteger`, `QGemm`, `QLinearConv` or `QLinearMatMul`.
 #[derive(Debug)]

@@ -10,7 +10,8 @@ use std::borrow::Cow;
 
 use super::buffers::Buffer;
 use crate::budget::probe;
-use crate::tensor::{Dense, Elements, Order, Outcome, bytes_of, elements, exchanged, wrapped};
+use crate::error::Outcome;
+use crate::tensor::{Dense, Elements, Order, bytes_of, elements, exchanged, wrapped};
 use crate::value::Value;
 
 /// The elements of a tensor in single precision.

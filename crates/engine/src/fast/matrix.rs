@@ -8,8 +8,9 @@ use super::columns::Columns;
 use super::layout::{ordered, raw, tensor};
 use super::product::{Finish, Lines, Packed, gather, part_of};
 use super::{Ending, Task, one};
+use crate::error::Outcome;
 use crate::kernels::Call;
-use crate::tensor::{Dense, Order, Outcome};
+use crate::tensor::{Dense, Order};
 use crate::threads::{each_chunk, sharing};
 use crate::value::Value;
 

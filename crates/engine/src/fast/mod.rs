@@ -61,17 +61,17 @@ pub(crate) use product::{Finish, Lines, Packed, gather};
 pub(crate) use recurrent::{Cells, Unrolled};
 pub(crate) use tile::dispatch;
 
-use crate::tensor::{Dense, Order, Outcome};
+use self::layout::{Floats, ordered};
+use crate::budget::{Budget, Charge};
+use crate::error::Outcome;
+use crate::tensor::{Dense, Order};
+use crate::threads::Threads;
+use crate::value::Value;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use lodstone_model::{DType, Op};
 use lodstone_schema::Finding;
-
-use self::layout::{Floats, ordered};
-use crate::budget::{Budget, Charge};
-use crate::threads::Threads;
-use crate::value::Value;
 
 /// A kernel for some tensors, in place of the one for all.
 #[derive(Clone, Copy)]

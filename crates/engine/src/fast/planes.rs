@@ -8,7 +8,7 @@ use pulp::{Simd, WithSimd};
 use super::convolution::Geometry;
 use super::product::{Finish, Packed, SLACK, Tiled, add, gather, part_of};
 use super::tile::dispatch;
-use crate::tensor::Outcome;
+use crate::error::Outcome;
 use crate::threads::{each_chunk, sharing};
 
 /// The maximum number of channels.

@@ -3,9 +3,10 @@
 use super::layout::{images, ordered, tensor};
 use super::product::part_of;
 use super::{Task, one};
+use crate::error::Outcome;
 use crate::fused::wide;
 use crate::kernels::{Call, pooled_windows};
-use crate::tensor::{Dense, Order, Outcome};
+use crate::tensor::{Dense, Order};
 use crate::threads::each_chunk;
 
 /// How the elements of a window become one.

@@ -11,7 +11,7 @@ use pulp::{Simd, WithSimd};
 use super::ahead::{Ahead, request};
 use super::buffers::Buffer;
 use super::tile::{Tile, blocks, dispatch, is_read_in_place};
-use crate::tensor::Outcome;
+use crate::error::Outcome;
 use crate::threads::{each_chunk, sharing};
 
 /// The number of elements after those of an unfolded row, of which as many are copied at a time.

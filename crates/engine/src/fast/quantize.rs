@@ -7,8 +7,9 @@ use super::layout::{is_channels_last, numbers, ordered, tensor};
 use super::product::part_of;
 use super::rows::combined;
 use super::{Task, one};
+use crate::error::Outcome;
 use crate::fused::wide;
-use crate::tensor::{Dense, Elements, Order, Outcome, common, wrapped};
+use crate::tensor::{Dense, Elements, Order, common, wrapped};
 use crate::threads::each_chunk;
 use crate::value::Value;
 

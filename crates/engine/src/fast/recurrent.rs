@@ -8,10 +8,11 @@ use super::buffers::Buffer;
 use super::columns::Columns;
 use super::layout::{Raw, numbers, ordered, raw, tensor};
 use super::product::{Finish, Lines, Packed, part_of};
+use crate::error::Outcome;
 use crate::fused::curves::{sigmoid, tanh};
 use crate::fused::wide;
 use crate::kernels::Call;
-use crate::tensor::{Dense, Order, Outcome};
+use crate::tensor::{Dense, Order};
 use crate::value::Value;
 
 /// The packed weights of `LSTM` or `GRU`.

@@ -7,10 +7,11 @@ use lodstone_model::DType;
 use super::layout::{ordered, tensor};
 use super::product::part_of;
 use super::{Task, one};
+use crate::error::Outcome;
 use crate::fused::curves::exp;
 use crate::fused::wide;
 use crate::kernels::{Call, axis};
-use crate::tensor::{Dense, Order, Outcome};
+use crate::tensor::{Dense, Order};
 use crate::threads::each_chunk;
 use crate::value::Value;
 

@@ -8,8 +8,8 @@ use pulp::NullaryFnOnce;
 use super::convolution::Geometry;
 use super::product::{Finish, Lines, Packed, part_of};
 use super::tile::dispatch;
+use crate::error::Outcome;
 use crate::fused::wide;
-use crate::tensor::Outcome;
 use crate::threads::{each_chunk, sharing};
 
 impl Geometry {

@@ -13,7 +13,7 @@ use super::buffers::{Buffer, Buffers};
 use super::convolution::Geometry;
 use super::product::{Finish, Lines, Packed, finished, load, part_of, store};
 use super::tile::dispatch;
-use crate::tensor::Outcome;
+use crate::error::Outcome;
 use crate::threads::{each, sharing};
 
 /// The number of elements under the windows of a tile, and of places.

@@ -19,20 +19,19 @@ mod tests;
 
 pub(crate) use rules::{Once, is_link, wide};
 
-use crate::tensor::{Dense, Order, Outcome, common};
+use self::reads::Read;
+use self::rules::{Apply, Lane, Rule, rule};
+use crate::error::Outcome;
+use crate::fast::{Buffer, Buffers, layout};
+use crate::plan::Registers;
+use crate::tensor::{Dense, Order, common};
+use crate::threads::{Threads, each};
+use crate::value::Value;
 use std::collections::HashMap;
 use std::ops::Range;
 
 use lodstone_model::{DType, Op};
 use lodstone_schema::Finding;
-
-use self::reads::Read;
-use self::rules::{Apply, Lane, Rule, rule};
-use crate::fast::layout;
-use crate::fast::{Buffer, Buffers};
-use crate::plan::Registers;
-use crate::threads::{Threads, each};
-use crate::value::Value;
 
 /// The number of elements in a block.
 const PIECE: usize = 1024;

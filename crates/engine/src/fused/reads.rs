@@ -7,8 +7,9 @@ use lodstone_model::DType;
 use lodstone_schema::Finding;
 
 use super::rules::{Lane, truth};
+use crate::error::Outcome;
 use crate::fast::layout::{Floats, ordered};
-use crate::tensor::{Dense, Elements, Order, Outcome, elements};
+use crate::tensor::{Dense, Elements, Order, elements};
 
 /// An input of a chain, whose elements are in the order of the results.
 pub(super) enum Read {

@@ -92,12 +92,12 @@ fn gelu(call: &Call<'_>) -> Made {
 
 impl Dense {
     /// Returns floats, those below 0 times a factor.
-    pub(super) fn leaky(&self, alpha: f32) -> crate::tensor::Outcome<Self> {
+    pub(super) fn leaky(&self, alpha: f32) -> crate::error::Outcome<Self> {
         floats!(self, T => |x| if x < 0.0 { x * T::from(alpha) } else { x })
     }
 
     /// Returns the approximation of GELU by tanh.
-    pub(super) fn gelu_by_tanh(&self) -> crate::tensor::Outcome<Self> {
+    pub(super) fn gelu_by_tanh(&self) -> crate::error::Outcome<Self> {
         let factor = (2.0 / std::f64::consts::PI).sqrt();
         floats!(self, T => |x| {
             let cube = x * x * x;

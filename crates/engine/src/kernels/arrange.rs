@@ -2,7 +2,8 @@
 
 use super::dims::{bounded, dims_from, long};
 use super::{Call, Made, Run, at_mut, axis, count, dim_at, one};
-use crate::tensor::{Dense, Fold, Outcome};
+use crate::error::Outcome;
+use crate::tensor::{Dense, Fold};
 
 pub(super) fn kernel(kind: &str) -> Option<Run> {
     Some(match kind {

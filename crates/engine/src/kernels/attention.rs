@@ -11,7 +11,8 @@ use lodstone_schema::onnx::dtype;
 use super::dims::{bounded, long};
 use super::normalize::softmax;
 use super::{Call, Made, Run, all, count};
-use crate::tensor::{Dense, Extreme, Outcome, common, floats_are, product};
+use crate::error::Outcome;
+use crate::tensor::{Dense, Extreme, common, floats_are, product};
 
 pub(super) fn kernel(kind: &str) -> Option<Run> {
     Some(match kind {

@@ -7,7 +7,8 @@ use super::dims::long;
 use super::sequence::{attribute, value};
 use super::{Made, RunValues, around, axis};
 use crate::budget::Memory;
-use crate::tensor::{Dense, Outcome};
+use crate::error::Outcome;
+use crate::tensor::Dense;
 use crate::value::Value;
 
 pub(super) fn kernel(kind: &str) -> Option<RunValues> {

@@ -6,8 +6,9 @@ use lodstone_schema::onnx::dtype;
 use super::sequence::{attribute, value};
 use super::{Made, RunValues, text_casts};
 use crate::budget::Memory;
+use crate::error::Outcome;
 use crate::narrow::{Power, Rounding, narrowed, widened};
-use crate::tensor::{Dense, Outcome};
+use crate::tensor::Dense;
 use crate::value::Value;
 
 pub(super) fn kernel(kind: &str) -> Option<RunValues> {

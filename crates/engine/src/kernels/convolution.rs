@@ -6,9 +6,8 @@ use lodstone_schema::Finding;
 use super::dims::bounded;
 use super::windows::{Windows, spatial};
 use super::{Call, Made, Run, count, dim_at, one};
-use crate::tensor::{
-    Dense, Number, Order, Outcome, add_product, bytes_of, elements, wrapped, zeroed,
-};
+use crate::error::Outcome;
+use crate::tensor::{Dense, Number, Order, add_product, bytes_of, elements, wrapped, zeroed};
 use crate::threads::{each, sharing};
 
 pub(super) fn kernel(kind: &str) -> Option<Run> {

@@ -1,7 +1,8 @@
 //! Dims, indices and counts.
 
 use super::count;
-use crate::tensor::{Dense, Outcome};
+use crate::error::Outcome;
+use crate::tensor::Dense;
 
 pub(super) use crate::tensor::{MAX_ELEMENTS, bounded};
 

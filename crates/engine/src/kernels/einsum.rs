@@ -8,7 +8,8 @@ use std::collections::HashMap;
 
 use super::dims::{bounded, long};
 use super::{Call, Made, Run, at_mut, one};
-use crate::tensor::{Dense, Outcome, product};
+use crate::error::Outcome;
+use crate::tensor::{Dense, product};
 
 pub(super) fn kernel(kind: &str) -> Option<Run> {
     Some(match kind {

@@ -4,9 +4,9 @@ use lodstone_model::DType;
 
 use super::{Call, Made, Run, one};
 use crate::curves::Erf;
+use crate::error::Outcome;
 use crate::tensor::{
-    Comparison, Dense, Division, Integer, Outcome, check_alike, floats, floats_are, floats_of_two,
-    integers,
+    Comparison, Dense, Division, Integer, check_alike, floats, floats_are, floats_of_two, integers,
 };
 
 pub(super) fn kernel(kind: &str) -> Option<Run> {

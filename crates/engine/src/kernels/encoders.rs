@@ -11,7 +11,8 @@ use super::scores::{Rows, scored};
 use super::sequence::{attribute, value};
 use super::{Call, Made, Run, RunValues, count, one};
 use crate::budget::Memory;
-use crate::tensor::{Dense, Outcome};
+use crate::error::Outcome;
+use crate::tensor::Dense;
 use crate::value::{Strings, Value};
 
 pub(super) fn kernel(kind: &str) -> Option<Run> {

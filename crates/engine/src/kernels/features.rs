@@ -11,7 +11,8 @@ use super::indexing::places;
 use super::sequence::value;
 use super::{Call, Made, Run, RunValues, one};
 use crate::budget::Memory;
-use crate::tensor::{Dense, Outcome};
+use crate::error::Outcome;
+use crate::tensor::Dense;
 use crate::value::{STRING, Strings, Value};
 
 pub(super) fn kernel(kind: &str) -> Option<Run> {

@@ -8,7 +8,8 @@ use lodstone_schema::onnx::dtype;
 
 use super::dims::{bounded, elements};
 use super::{Call, Made, Run, count, one};
-use crate::tensor::{Dense, Outcome};
+use crate::error::Outcome;
+use crate::tensor::Dense;
 
 pub(super) fn kernel(kind: &str) -> Option<Run> {
     Some(match kind {

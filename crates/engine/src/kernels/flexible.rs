@@ -10,8 +10,9 @@ use super::attention::SCORES;
 use super::dims::bounded;
 use super::normalize::softmax;
 use super::sequence::{attribute, value};
+use crate::error::Outcome;
 use crate::narrow::supported;
-use crate::tensor::{Dense, Outcome, product};
+use crate::tensor::{Dense, product};
 use crate::value::Value;
 
 fn item(value: &Value) -> Outcome<Dense> {

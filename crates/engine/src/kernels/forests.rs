@@ -10,7 +10,8 @@ use lodstone_model::{AttributeValue, DType};
 use super::dims::bounded;
 use super::scores::{Classes, Second, Transform, best, classified, scored};
 use super::{Call, Made, Run, count, one};
-use crate::tensor::{Dense, Outcome};
+use crate::error::Outcome;
+use crate::tensor::Dense;
 
 pub(super) fn kernel(kind: &str) -> Option<Run> {
     Some(match kind {

@@ -5,7 +5,8 @@ use lodstone_schema::Finding;
 use super::dims::{bounded, dims_from, elements};
 use super::windows::{Windows, spatial};
 use super::{Call, Made, Run, count, one};
-use crate::tensor::{Dense, Outcome, product};
+use crate::error::Outcome;
+use crate::tensor::{Dense, product};
 
 pub(super) fn kernel(kind: &str) -> Option<Run> {
     Some(match kind {

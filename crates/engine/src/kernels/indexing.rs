@@ -2,7 +2,8 @@
 
 use super::dims::long;
 use super::{Call, Made, Run, around, axis, dim_at, one};
-use crate::tensor::{Dense, Outcome};
+use crate::error::Outcome;
+use crate::tensor::Dense;
 
 pub(super) fn kernel(kind: &str) -> Option<Run> {
     Some(match kind {

@@ -7,7 +7,8 @@ use lodstone_schema::Finding;
 use super::convolution::convolved;
 use super::quantize::saturated;
 use super::{Call, Made, Run, one};
-use crate::tensor::{Dense, Outcome, product};
+use crate::error::Outcome;
+use crate::tensor::{Dense, product};
 
 pub(super) fn kernel(kind: &str) -> Option<Run> {
     Some(match kind {

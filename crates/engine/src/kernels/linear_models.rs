@@ -2,7 +2,8 @@
 
 use super::scores::{Classes, Rows, Second, Transform, best, classified, scored};
 use super::{Call, Made, Run, count, one};
-use crate::tensor::{Dense, Outcome, product};
+use crate::error::Outcome;
+use crate::tensor::{Dense, product};
 use lodstone_model::DType;
 
 pub(super) fn kernel(kind: &str) -> Option<Run> {

@@ -3,7 +3,8 @@
 use super::dims::{bounded, long};
 use super::normalize::log_softmax;
 use super::{Call, Run, all, one};
-use crate::tensor::{Dense, Outcome};
+use crate::error::Outcome;
+use crate::tensor::Dense;
 
 pub(super) fn kernel(kind: &str) -> Option<Run> {
     Some(match kind {

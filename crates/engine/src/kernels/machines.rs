@@ -11,7 +11,7 @@ use std::ops::Range;
 use super::dims::bounded;
 use super::scores::{Classes, Rows, Second, Transform, best, classified, logistic, scored};
 use super::{Call, Made, Run, count, one};
-use crate::tensor::Outcome;
+use crate::error::Outcome;
 
 pub(super) fn kernel(kind: &str) -> Option<Run> {
     Some(match kind {

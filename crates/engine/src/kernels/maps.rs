@@ -10,7 +10,8 @@ use super::dims::{bounded, whole};
 use super::sequence::{attribute, value};
 use super::{Made, RunValues, count, dim_at};
 use crate::budget::Memory;
-use crate::tensor::{Dense, Outcome};
+use crate::error::Outcome;
+use crate::tensor::Dense;
 use crate::value::{Map, STRING, Strings, VALUE, Value};
 
 pub(super) fn values(kind: &str) -> Option<RunValues> {

@@ -66,16 +66,16 @@ pub(crate) use resize::nearest;
 pub(crate) use windows::Windows;
 pub(crate) use working::Working;
 
-use crate::tensor::{Dense, Outcome};
+use crate::budget::{Charge, Memory};
+use crate::control::Control;
+use crate::error::Outcome;
+use crate::narrow::{supported, widened};
+use crate::tensor::Dense;
+use crate::value::Value;
 use lodstone_model::{AttributeValue, Op};
 use lodstone_schema::Finding;
 use lodstone_schema::onnx::meaning;
 pub(crate) use lodstone_schema::places::at_mut;
-
-use crate::budget::{Charge, Memory};
-use crate::control::Control;
-use crate::narrow::{supported, widened};
-use crate::value::Value;
 
 /// A kernel on dense tensors.
 pub(crate) type Run = fn(&Call<'_>) -> Made;

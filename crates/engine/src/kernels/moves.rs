@@ -7,8 +7,9 @@ use lodstone_schema::Finding;
 use super::dims::long;
 use super::{Call, Made, Run};
 use crate::budget::Memory;
+use crate::error::Outcome;
 use crate::narrow::supported;
-use crate::tensor::{Dense, Outcome};
+use crate::tensor::Dense;
 use crate::value::{Strings, Value};
 
 /// The operators whose results consist of elements of their inputs.

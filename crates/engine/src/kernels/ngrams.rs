@@ -8,7 +8,8 @@ use super::dims::bounded;
 use super::sequence::value;
 use super::{Call, Made, RunValues, count};
 use crate::budget::Memory;
-use crate::tensor::{Dense, Outcome};
+use crate::error::Outcome;
+use crate::tensor::Dense;
 use crate::value::Value;
 
 pub(super) fn kernel(kind: &str) -> Option<RunValues> {

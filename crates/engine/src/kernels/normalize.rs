@@ -5,9 +5,8 @@ use lodstone_schema::Finding;
 use lodstone_schema::onnx::dtype;
 
 use super::{Call, Made, Run, all, at_mut, axis, count, one};
-use crate::tensor::{
-    Dense, Order, Outcome, Summed, bytes_of, elements, floats, sum_of, wrapped, zeroed,
-};
+use crate::error::Outcome;
+use crate::tensor::{Dense, Order, Summed, bytes_of, elements, floats, sum_of, wrapped, zeroed};
 use crate::threads::each_chunk;
 
 pub(super) fn kernel(kind: &str) -> Option<Run> {

@@ -4,7 +4,8 @@ use lodstone_schema::Finding;
 
 use super::dims::{bounded, long};
 use super::{Call, Made, Run, at_mut, axis, dim_at, one};
-use crate::tensor::{Dense, Outcome};
+use crate::error::Outcome;
+use crate::tensor::Dense;
 
 pub(super) fn kernel(kind: &str) -> Option<Run> {
     Some(match kind {

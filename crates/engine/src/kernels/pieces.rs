@@ -2,7 +2,8 @@
 
 use super::dims::{dims_from, long};
 use super::{Call, Made, Run, at_mut, axis, count, dim_at, one};
-use crate::tensor::{Dense, Outcome, Slice, common};
+use crate::error::Outcome;
+use crate::tensor::{Dense, Slice, common};
 
 pub(super) fn kernel(kind: &str) -> Option<Run> {
     Some(match kind {

@@ -9,8 +9,9 @@ use lodstone_model::DType;
 use pulp::NullaryFnOnce;
 
 use super::windows::Windows;
+use crate::error::Outcome;
 use crate::fast::{dispatch, gather};
-use crate::tensor::{Dense, Element, Outcome, elements};
+use crate::tensor::{Dense, Element, elements};
 use crate::threads::each;
 
 /// The number of elements below which a thread handles further images.

@@ -4,7 +4,8 @@ use super::dims::{bounded, long};
 use super::planes::{Order, Planes};
 use super::windows::{Windows, spatial};
 use super::{Call, Made, Run, all, count, dim_at, one};
-use crate::tensor::{Comparison, Dense, Extreme, Outcome, Slice};
+use crate::error::Outcome;
+use crate::tensor::{Comparison, Dense, Extreme, Slice};
 use lodstone_model::DType;
 
 /// The maximum number of elements of a window; each is one step of the computation.

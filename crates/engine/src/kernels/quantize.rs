@@ -7,8 +7,9 @@ use lodstone_schema::onnx::dtype;
 use super::dims::long;
 use super::{Call, Made, Run, RunValues, all, axis, count, dim_at, one};
 use crate::budget::Memory;
+use crate::error::Outcome;
 use crate::narrow::{Power, Rounding, is_narrow, narrowed};
-use crate::tensor::{Dense, Outcome, product};
+use crate::tensor::{Dense, product};
 use crate::value::Value;
 
 pub(super) fn kernel(kind: &str) -> Option<Run> {

@@ -15,7 +15,8 @@ use rand_chacha::rand_core::{Rng, SeedableRng};
 
 use super::dims::{bounded, dims_from, long};
 use super::{Call, Made, Run, all, count, one};
-use crate::tensor::{Dense, Outcome};
+use crate::error::Outcome;
+use crate::tensor::Dense;
 
 pub(super) fn kernel(kind: &str) -> Option<Run> {
     Some(match kind {

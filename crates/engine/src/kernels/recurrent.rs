@@ -5,7 +5,8 @@ use lodstone_schema::Finding;
 use super::onnx_runtime::by_range;
 use super::{Call, Made, Run, count};
 use crate::curves::{at_least, at_most, softplus};
-use crate::tensor::{Dense, Outcome, floats, product};
+use crate::error::Outcome;
+use crate::tensor::{Dense, floats, product};
 
 pub(super) fn kernel(kind: &str) -> Option<Run> {
     Some(match kind {

@@ -3,7 +3,8 @@
 use lodstone_model::DType;
 
 use super::{Call, Made, Run, axis, one};
-use crate::tensor::{Dense, Extreme, Fold, Outcome, floats};
+use crate::error::Outcome;
+use crate::tensor::{Dense, Extreme, Fold, floats};
 
 pub(super) fn kernel(kind: &str) -> Option<Run> {
     Some(match kind {

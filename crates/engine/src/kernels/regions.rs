@@ -2,7 +2,8 @@
 
 use super::dims::{bounded, whole};
 use super::{Call, Made, Run, count, one};
-use crate::tensor::{Dense, Outcome};
+use crate::error::Outcome;
+use crate::tensor::Dense;
 
 pub(super) fn kernel(kind: &str) -> Option<Run> {
     Some(match kind {

@@ -5,7 +5,8 @@ use lodstone_schema::onnx::infer::scaled_size;
 
 use super::dims::{bounded, elements, whole};
 use super::{Call, Made, Run, at_mut, axis, count, dim_at, one};
-use crate::tensor::{Dense, Outcome};
+use crate::error::Outcome;
+use crate::tensor::Dense;
 
 pub(super) fn kernel(kind: &str) -> Option<Run> {
     Some(match kind {

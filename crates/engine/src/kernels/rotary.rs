@@ -6,7 +6,8 @@ use super::attention::heads;
 use super::dims::bounded;
 use super::indexing::places;
 use super::{Call, Made, Run, count, dim_at, one};
-use crate::tensor::{Dense, Outcome, check_alike};
+use crate::error::Outcome;
+use crate::tensor::{Dense, check_alike};
 
 pub(super) fn kernel(kind: &str) -> Option<Run> {
     Some(match kind {

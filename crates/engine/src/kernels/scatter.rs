@@ -5,9 +5,9 @@ use lodstone_model::DType;
 use super::dims::{bounded, long};
 use super::indexing::{check_inside, places};
 use super::{Call, Made, Run, axis, count, dim_at, one};
+use crate::error::Outcome;
 use crate::tensor::{
-    Dense, Element, Number, Order, Outcome, bits_of, bytes_of, check_alike, elements, numbers_of,
-    wrapped,
+    Dense, Element, Number, Order, bits_of, bytes_of, check_alike, elements, numbers_of, wrapped,
 };
 
 pub(super) fn kernel(kind: &str) -> Option<Run> {

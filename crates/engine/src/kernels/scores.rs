@@ -9,7 +9,8 @@ use lodstone_schema::Finding;
 
 use super::dims::bounded;
 use super::{Call, Made};
-use crate::tensor::{Dense, Outcome};
+use crate::error::Outcome;
+use crate::tensor::Dense;
 use crate::value::{Strings, Value};
 
 /// The features of each row: [rows, features], or [features] for a single row.

@@ -6,7 +6,8 @@ use lodstone_model::DType;
 
 use super::dims::{bounded, long};
 use super::{Call, Made, Run, all, around, at_mut, axis, count, dim_at, one};
-use crate::tensor::{Dense, Order, Outcome, elements};
+use crate::error::Outcome;
+use crate::tensor::{Dense, Order, elements};
 
 pub(super) fn kernel(kind: &str) -> Option<Run> {
     Some(match kind {

@@ -6,7 +6,8 @@ use lodstone_schema::Finding;
 use super::dims::long;
 use super::{Made, RunValues, axis, count, dim_at};
 use crate::budget::Memory;
-use crate::tensor::{Dense, Outcome};
+use crate::error::Outcome;
+use crate::tensor::Dense;
 use crate::value::{VALUE, Value};
 
 pub(super) fn kernel(kind: &str) -> Option<RunValues> {

@@ -9,7 +9,8 @@ use rustfft::{Fft, FftPlanner};
 use super::dims::bounded;
 use super::{Call, Made, Run, around, at_mut, axis, count, dim_at, one};
 use crate::budget::probe;
-use crate::tensor::{Dense, Outcome};
+use crate::error::Outcome;
+use crate::tensor::Dense;
 
 pub(super) fn kernel(kind: &str) -> Option<Run> {
     Some(match kind {

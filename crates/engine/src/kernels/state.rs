@@ -5,7 +5,8 @@ use rayon::prelude::*;
 use super::attention::heads;
 use super::dims::bounded;
 use super::{Call, Made, Run, all, count};
-use crate::tensor::{Dense, Outcome};
+use crate::error::Outcome;
+use crate::tensor::Dense;
 
 pub(super) fn kernel(kind: &str) -> Option<Run> {
     Some(match kind {

@@ -9,7 +9,8 @@ use super::dims::{bounded, long};
 use super::sequence::value;
 use super::{Call, Made, RunValues, elementwise};
 use crate::budget::{Charge, Memory};
-use crate::tensor::{Dense, Outcome, common};
+use crate::error::Outcome;
+use crate::tensor::{Dense, common};
 use crate::value::{STRING, Strings, Value};
 
 pub(super) fn kernel(kind: &str) -> Option<RunValues> {

@@ -8,8 +8,9 @@ use lodstone_model::DType;
 
 use super::dims::whole;
 use crate::budget::Memory;
+use crate::error::Outcome;
 use crate::narrow::supported;
-use crate::tensor::{Dense, Order, Outcome, elements};
+use crate::tensor::{Dense, Order, elements};
 use crate::value::{STRING, Strings, Value};
 
 /// Casts strings to numbers, numbers to strings, or strings to strings.

@@ -6,7 +6,8 @@
 use lodstone_schema::Finding;
 
 use super::{Call, Made, Run, all};
-use crate::tensor::{Dense, Outcome};
+use crate::error::Outcome;
+use crate::tensor::Dense;
 
 pub(super) fn kernel(kind: &str) -> Option<Run> {
     Some(match kind {

@@ -9,7 +9,8 @@ use lodstone_schema::Finding;
 use super::dims::bounded;
 use super::scores::probit;
 use super::{Call, Made, Run, count, one};
-use crate::tensor::{Dense, Outcome};
+use crate::error::Outcome;
+use crate::tensor::Dense;
 
 pub(super) fn kernel(kind: &str) -> Option<Run> {
     Some(match kind {

@@ -3,7 +3,8 @@
 use super::dims::{bounded, dims_from, long};
 use super::windows::{Windows, spatial};
 use super::{Call, Made, Run, at_mut, count, one};
-use crate::tensor::{Dense, Outcome};
+use crate::error::Outcome;
+use crate::tensor::Dense;
 
 pub(super) fn kernel(kind: &str) -> Option<Run> {
     Some(match kind {

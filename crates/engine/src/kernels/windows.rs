@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use super::dims::{MAX_ELEMENTS, bounded};
 use super::{Call, count, dim_at};
-use crate::tensor::Outcome;
+use crate::error::Outcome;
 
 /// The choice of the padding.
 #[derive(Clone, Copy, PartialEq, Eq)]

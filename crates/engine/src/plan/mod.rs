@@ -19,12 +19,12 @@ use self::prepare::Constants;
 use crate::budget::{Charge, Memory, probe};
 use crate::context::Context;
 use crate::control::Control;
-use crate::error::{Error, OpError, Result};
+use crate::error::{Error, OpError, Outcome, Result};
 use crate::evaluate::{Planning, compute, guarded};
 use crate::fast::{Buffers, Ending, Kept, Over, Prepared, Spare, Special, Task};
 use crate::fused;
 use crate::kernels::{Kernel, Working, kernel};
-use crate::tensor::{Dense, Order, Outcome};
+use crate::tensor::{Dense, Order};
 use crate::threads::SMALL;
 use crate::value::{Charging, STRING, Value};
 

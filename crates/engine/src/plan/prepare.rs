@@ -8,13 +8,13 @@ use lodstone_schema::Finding;
 
 use super::{Implementation, Node, Registers};
 use crate::context::Context;
-use crate::error::{Error, Result};
+use crate::error::{Error, Outcome, Result};
 use crate::fast::{
     Affine, Cells, Convolution, Form, Integers, Kept, Key, Kind, Matrix, Prepared, Unrolled,
     Weighted, dilation, is_dense, is_transposed, special, tiles,
 };
 use crate::kernels::Call;
-use crate::tensor::{Dense, Outcome};
+use crate::tensor::Dense;
 use crate::threads::each;
 
 /// The constants of a program, and what is packed of them.

@@ -4,7 +4,8 @@ use std::ops::Range;
 
 use lodstone_schema::Finding;
 
-use super::{Dense, Element, Outcome};
+use super::{Dense, Element};
+use crate::error::Outcome;
 use crate::threads::each_chunk;
 
 /// The number of elements that a function gets at a time: they stay in the first-level cache.

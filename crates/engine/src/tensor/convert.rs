@@ -8,7 +8,8 @@ use lodstone_schema::Finding;
 use num_traits::AsPrimitive;
 
 use super::map::map;
-use super::{Dense, Element, Outcome, numbers_of};
+use super::{Dense, Element, numbers_of};
+use crate::error::Outcome;
 
 impl Dense {
     /// Converts the elements to another type.

@@ -11,8 +11,9 @@ use lodstone_store::Blob;
 use pulp::bytemuck::try_cast_slice;
 
 use super::storage::Storage;
-use super::{Element, Order, Outcome, bits_of, bytes_of, elements};
+use super::{Element, Order, bits_of, bytes_of, elements};
 use crate::budget::{Charge, Memory};
+use crate::error::Outcome;
 use crate::narrow::{Rounding, narrowed, widened};
 use crate::threads::Threads;
 

@@ -3,7 +3,8 @@
 use lodstone_model::DType;
 
 use super::map::map_two;
-use super::{Dense, Number, Outcome};
+use super::{Dense, Number};
+use crate::error::Outcome;
 
 /// The result of an integer division.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -6,7 +6,8 @@ use lodstone_model::DType;
 use lodstone_schema::Finding;
 
 use super::blocks::{BLOCK, Blocks, PART};
-use super::{Dense, Element, Outcome, bytes_of, common, zeroed};
+use super::{Dense, Element, bytes_of, common, zeroed};
+use crate::error::Outcome;
 use crate::threads::each_chunk;
 
 /// A function of elements: writes a result for each.

@@ -41,12 +41,8 @@ pub(crate) use product::{add_product, product};
 pub(crate) use reduce::{Extreme, Fold, Summed, sum_of};
 pub(crate) use storage::bytes_of;
 
-use lodstone_schema::Finding;
-
 use crate::budget::probe;
-
-/// The result of a kernel.
-pub(crate) type Outcome<T> = Result<T, Finding>;
+use crate::error::Outcome;
 
 /// Returns room for elements.
 ///

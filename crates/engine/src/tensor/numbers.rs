@@ -5,9 +5,9 @@ use lodstone_schema::Finding;
 
 use super::map::{choose, map, map_two};
 use super::{
-    Dense, Element, Integer, Outcome, bits_of, floats, floats_are, floats_of_two, integers,
-    numbers_of,
+    Dense, Element, Integer, bits_of, floats, floats_are, floats_of_two, integers, numbers_of,
 };
+use crate::error::Outcome;
 
 /// The maximum number of elements of a tensor that is generated from dims alone.
 pub(crate) const MAX_ELEMENTS: usize = 1 << 31;

@@ -8,8 +8,9 @@ use lodstone_schema::Finding;
 use pulp::bytemuck::{Pod, try_cast_slice};
 
 use super::blocks::Blocks;
-use super::{Dense, Element, Outcome};
+use super::{Dense, Element};
 use crate::budget::probe;
+use crate::error::Outcome;
 use crate::threads::each_chunk;
 
 /// The elements of a tensor in one order: its own, or a copy.

@@ -5,7 +5,8 @@ use pulp::bytemuck::Zeroable;
 
 use super::blocks::Blocks;
 use super::numbers::{bounded, check_alike};
-use super::{Dense, Order, Outcome, bits_of, bytes_of, elements, zeroed};
+use super::{Dense, Order, bits_of, bytes_of, elements, zeroed};
+use crate::error::Outcome;
 use crate::threads::each_chunk;
 
 /// The number of bytes that a thread copies at a time, at least.

@@ -4,7 +4,8 @@ use lodstone_model::DType;
 use lodstone_schema::Finding;
 
 use super::numbers::{bounded, check_alike};
-use super::{Dense, Number, Order, Outcome, bytes_of, common, elements, integers_of, zeroed};
+use super::{Dense, Number, Order, bytes_of, common, elements, integers_of, zeroed};
+use crate::error::Outcome;
 use crate::fast::{Buffer, Finish, Lines, Packed};
 use crate::threads::{each_chunk, sharing};
 

@@ -7,9 +7,8 @@ use lodstone_model::DType;
 use lodstone_schema::Finding;
 use num_traits::Float;
 
-use super::{
-    Dense, Element, Number, Order, Outcome, bytes_of, elements, integers_of, numbers_of, zeroed,
-};
+use super::{Dense, Element, Number, Order, bytes_of, elements, integers_of, numbers_of, zeroed};
+use crate::error::Outcome;
 use crate::threads::each_chunk;
 
 /// What becomes of the elements along an axis.

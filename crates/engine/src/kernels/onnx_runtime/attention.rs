@@ -5,11 +5,12 @@
 use lodstone_model::DType;
 use lodstone_schema::Finding;
 
+use crate::error::Outcome;
 use crate::kernels::attention::SCORES;
 use crate::kernels::dims::{bounded, long};
 use crate::kernels::normalize::softmax;
 use crate::kernels::{Call, Made, Run, all, count, dim_at};
-use crate::tensor::{Dense, Outcome, product};
+use crate::tensor::{Dense, product};
 
 pub(super) fn kernel(kind: &str) -> Option<Run> {
     Some(match kind {

@@ -3,10 +3,11 @@
 use lodstone_model::DType;
 use lodstone_schema::Finding;
 
+use crate::error::Outcome;
 use crate::kernels::dims::{bounded, long};
 use crate::kernels::indexing::places;
 use crate::kernels::{Call, Made, Run, all, dim_at, normalize};
-use crate::tensor::{Dense, Outcome};
+use crate::tensor::Dense;
 use crate::value::Value;
 
 pub(super) fn kernel(kind: &str) -> Option<Run> {

@@ -3,8 +3,9 @@
 use lodstone_schema::Finding;
 
 use crate::curves::Erf;
+use crate::error::Outcome;
 use crate::kernels::{Call, Made, Run, dim_at, one};
-use crate::tensor::{Dense, Outcome, floats};
+use crate::tensor::{Dense, floats};
 
 pub(super) fn kernel(kind: &str) -> Option<Run> {
     Some(match kind {

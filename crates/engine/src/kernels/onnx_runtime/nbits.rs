@@ -9,9 +9,10 @@
 use lodstone_model::DType;
 use lodstone_schema::Finding;
 
+use crate::error::Outcome;
 use crate::kernels::dims::bounded;
 use crate::kernels::{Call, Made, Run, count, one};
-use crate::tensor::{Dense, Outcome, product};
+use crate::tensor::{Dense, product};
 
 pub(super) fn kernel(kind: &str) -> Option<Run> {
     Some(match kind {

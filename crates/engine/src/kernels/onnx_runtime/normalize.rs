@@ -4,8 +4,9 @@ use lodstone_model::DType;
 use lodstone_schema::Finding;
 
 use super::with_int;
+use crate::error::Outcome;
 use crate::kernels::{Call, Made, Run, all, axis, normalize, one};
-use crate::tensor::{Dense, Outcome, floats};
+use crate::tensor::{Dense, floats};
 
 pub(super) fn kernel(kind: &str) -> Option<Run> {
     Some(match kind {

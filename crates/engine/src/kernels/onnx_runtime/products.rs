@@ -5,9 +5,10 @@ use lodstone_schema::Finding;
 
 use super::quantized::{by_range, centred, requantized, single_value};
 use crate::budget::Memory;
+use crate::error::Outcome;
 use crate::kernels::convolution::convolved;
 use crate::kernels::{Call, Made, Run, linear, one};
-use crate::tensor::{Dense, Outcome, product};
+use crate::tensor::{Dense, product};
 
 pub(super) fn kernel(kind: &str) -> Option<Run> {
     Some(match kind {

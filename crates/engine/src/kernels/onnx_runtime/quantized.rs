@@ -6,10 +6,11 @@ use lodstone_model::DType;
 use lodstone_schema::Finding;
 
 use super::{with, with_int};
+use crate::error::Outcome;
 use crate::kernels::dims::bounded;
 use crate::kernels::quantize::saturated;
 use crate::kernels::{Call, Made, Run, axis, integer_products, one, pool};
-use crate::tensor::{Dense, Outcome};
+use crate::tensor::Dense;
 
 pub(super) fn kernel(kind: &str) -> Option<Run> {
     Some(match kind {

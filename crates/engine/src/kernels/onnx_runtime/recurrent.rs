@@ -5,8 +5,9 @@ use lodstone_schema::Finding;
 
 use super::quantized::by_range;
 use super::with;
+use crate::error::Outcome;
 use crate::kernels::{Call, Made, Run, count, dim_at, recurrent};
-use crate::tensor::{Dense, Outcome};
+use crate::tensor::Dense;
 
 pub(super) fn kernel(kind: &str) -> Option<Run> {
     Some(match kind {

@@ -1,9 +1,10 @@
 //! Rotary position embeddings.
 
 use super::{with, with_int};
+use crate::error::Outcome;
 use crate::kernels::dims::long;
 use crate::kernels::{Call, Made, Run, rotary};
-use crate::tensor::{Dense, Outcome};
+use crate::tensor::Dense;
 use lodstone_schema::Finding;
 
 pub(super) fn kernel(kind: &str) -> Option<Run> {
