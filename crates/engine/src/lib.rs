@@ -27,13 +27,15 @@ mod evaluate;
 mod executable;
 mod fast;
 mod fused;
-
+mod gemm;
 mod kernels;
+mod layout;
 mod narrow;
 mod numerics;
 mod plan;
 mod profile;
 mod quantized;
+mod simd;
 mod tensor;
 mod threads;
 mod value;

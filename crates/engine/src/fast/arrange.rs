@@ -1,10 +1,10 @@
 //! `Resize` (nearest) and `Concat` of images whose channels are innermost.
 
 use super::convolution::copy;
-use super::layout::{Floats, images, ordered, tensor};
 use super::{Task, one};
 use crate::error::Outcome;
 use crate::kernels::{Call, axis, nearest};
+use crate::layout::{Floats, images, ordered, tensor};
 use crate::tensor::{Dense, Order};
 use crate::threads::each_chunk;
 

@@ -6,11 +6,10 @@
 
 use std::ops::Range;
 
-use super::buffers::Buffer;
 use super::codes::exact;
-use super::product::{Finish, Lines, Packed, part_of};
 use crate::error::Outcome;
-use crate::fused::wide;
+use crate::gemm::{Buffer, Finish, Lines, Packed, part_of};
+use crate::simd::wide;
 use crate::threads::{each_chunk, sharing};
 
 /// The maximum inner dim: sums of as many products fit 32 bits.

@@ -6,17 +6,17 @@ use lodstone_model::{DType, Op};
 use lodstone_schema::Finding;
 use pulp::bytemuck::cast_slice_mut;
 
-use super::buffers::{Buffer, Buffers};
-use super::columns::Columns;
-use super::layout::{ordered, raw, tensor};
 use super::planes::Planes;
-use super::product::{Finish, Lines, Packed, Place, Read, Rows, SLACK, gather, part_of};
-use super::tile::lanes;
 use super::winograd::{self, Winograd};
 use super::{Ending, Task, one};
 use crate::budget::{Budget, Charge};
 use crate::error::Outcome;
+use crate::gemm::{
+    Buffer, Buffers, Columns, Finish, Lines, Packed, Place, Read, Rows, SLACK, gather, part_of,
+};
 use crate::kernels::{Call, Windows, count};
+use crate::layout::{ordered, raw, tensor};
+use crate::simd::lanes;
 use crate::tensor::{Dense, Order};
 use crate::threads::sharing;
 use crate::value::Value;

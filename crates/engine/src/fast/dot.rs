@@ -4,11 +4,9 @@ use std::arch::x86_64::{
     __m512i, _mm512_castps_si512, _mm512_dpbusd_epi32, _mm512_set1_ps, _mm512_setzero_si512,
 };
 
-use super::ahead::Ahead;
-use super::aligned::Aligned;
 use super::bytes::{Matrices, QUAD, Strip, TILE};
-use super::product::part_of;
 use crate::error::Outcome;
+use crate::gemm::{Ahead, Aligned, part_of};
 
 /// The number of vectors of a tile.
 const VECTORS: usize = 2;

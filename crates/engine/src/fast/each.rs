@@ -8,9 +8,9 @@ use std::ops::Range;
 use pulp::{Simd, WithSimd};
 
 use super::convolution::Geometry;
-use super::product::{Finish, finished, load, part_of, store};
-use super::tile::{dispatch, lanes};
 use crate::error::Outcome;
+use crate::gemm::{Finish, finished, part_of};
+use crate::simd::{dispatch, lanes, load, store};
 use crate::threads::each_chunk;
 
 impl Geometry {

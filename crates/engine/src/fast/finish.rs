@@ -5,11 +5,11 @@ use lodstone_model::{DType, Op};
 use super::bytes::{ByteRows, Bytes, Strip};
 use super::codes::{Inputs, exact, limits, wide_code};
 use super::integers::Kind;
-use super::layout::numbers;
-use super::product::part_of;
 use crate::error::Outcome;
-use crate::fused::wide;
+use crate::gemm::part_of;
 use crate::kernels::Call;
+use crate::layout::numbers;
+use crate::simd::wide;
 use crate::tensor::{Dense, Order, bytes_of, wrapped};
 use crate::threads::each_chunk;
 

@@ -6,10 +6,11 @@ use super::bytes::{ByteLines, ByteRows, Bytes, MAX_INNER, Matrices};
 use super::codes::{Inputs, Octets, shift, sign, zeros_of};
 use super::convolution::{Geometry, Unfolded};
 use super::finish::{Exact, Finish, Multiplied};
-use super::{Task, one, product};
+use super::{Task, one};
 use crate::error::Outcome;
-use crate::fused::wide;
+use crate::gemm;
 use crate::kernels::{Call, Windows, count};
+use crate::simd::wide;
 use crate::tensor::{Dense, Order};
 
 /// The packed weights of `ConvInteger`, `MatMulInteger`, `QGemm`, `QLinearConv` or `QLinearMatMul`.
@@ -238,7 +239,7 @@ impl Integers {
                 let pairs = image.iter_mut().zip(values.iter());
                 wide!(move pairs.for_each(|(into, byte)| *into = number(byte)));
                 let mut sums = task.buffers.take(count)?;
-                let plain = product::Finish::default();
+                let plain = gemm::Finish::default();
                 geometry.convolve_each(&image, weights, plain, &mut sums, |_, _| Ok(()))?;
                 return finish
                     .made(&Exact { width: self.width(), sums: &sums }, dims, order)

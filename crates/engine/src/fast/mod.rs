@@ -2,76 +2,62 @@
 //!
 //! | file | contents |
 //! |---|---|
-//! | `aligned.rs` | memory for numbers |
-//! | `ahead.rs` | memory that is requested before it is read |
 //! | `arrange.rs` | images that are enlarged or joined |
-//! | `buffers.rs` | memory for results |
 //! | `bytes.rs` | the product of rows of 8-bit integers with a packed matrix |
 //! | `convolution.rs` | convolutions |
 //! | `codes.rs` | tensors of 8-bit integers, their scales and zero points |
-//! | `columns.rs` | matrices whose columns are contiguous |
 //! | `dot.rs` | the product of `bytes.rs` by AVX-512 VNNI |
 //! | `each.rs` | convolutions of each channel |
 //! | `finish.rs` | what happens to the sums of `integers.rs` |
 //! | `integers.rs` | convolutions and products of 8-bit integers |
-//! | `layout.rs` | tensors whose channels are innermost |
 //! | `matrix.rs` | products with a constant matrix |
 //! | `planes.rs` | convolutions of images of few channels |
 //! | `pool.rs` | pooling |
-//! | `product.rs` | the product of rows with a packed matrix, in tiles |
 //! | `quantize.rs` | quantization with one scale |
 //! | `recurrent.rs` | LSTM and GRU |
 //! | `rows.rs` | softmax and normalization of rows |
-//! | `tile.rs` | the parts of a product that a processor computes at a time |
 //! | `transposed.rs` | transposed convolutions |
 //! | `winograd.rs` | convolutions of windows of 3 x 3 |
 
-mod ahead;
-mod aligned;
 mod arrange;
-mod buffers;
 mod bytes;
 mod codes;
-mod columns;
 mod convolution;
 #[cfg(target_arch = "x86_64")]
 mod dot;
 mod each;
 mod finish;
 mod integers;
-pub(crate) mod layout;
 mod matrix;
 mod planes;
 mod pool;
-mod product;
 mod quantize;
 mod recurrent;
 mod rows;
-mod tile;
 mod transposed;
 mod winograd;
 
-pub(crate) use buffers::{Buffer, Buffers, Spare};
 pub(crate) use bytes::MAX_INNER;
 pub(crate) use codes::quantizes_unusually;
 pub(crate) use convolution::{Affine, Convolution, dilation, is_dense, is_transposed, tiles};
 pub(crate) use integers::{Integers, Kind};
 pub(crate) use matrix::Matrix;
-pub(crate) use product::{Finish, Lines, Packed, gather};
 pub(crate) use recurrent::{Cells, Unrolled};
-pub(crate) use tile::dispatch;
 
-use self::layout::{Floats, ordered};
-use crate::budget::{Budget, Charge};
-use crate::error::Outcome;
-use crate::tensor::{Dense, Order};
-use crate::threads::Threads;
-use crate::value::Value;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use lodstone_model::{DType, Op};
 use lodstone_schema::Finding;
+
+use crate::budget::{Budget, Charge};
+use crate::error::Outcome;
+use crate::gemm::Buffers;
+use crate::layout;
+use crate::layout::{Floats, ordered};
+use crate::tensor::{Dense, Order};
+use crate::threads::Threads;
+use crate::value::Value;
 
 /// A kernel for some tensors, in place of the one for all.
 #[derive(Clone, Copy)]

@@ -6,9 +6,9 @@
 use pulp::{Simd, WithSimd};
 
 use super::convolution::Geometry;
-use super::product::{Finish, Packed, SLACK, Tiled, add, gather, part_of};
-use super::tile::dispatch;
 use crate::error::Outcome;
+use crate::gemm::{Finish, Packed, SLACK, Tiled, add, gather, part_of};
+use crate::simd::dispatch;
 use crate::threads::{each_chunk, sharing};
 
 /// The maximum number of channels.

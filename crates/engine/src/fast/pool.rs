@@ -1,11 +1,11 @@
 //! Pooling of images whose channels are innermost.
 
-use super::layout::{images, ordered, tensor};
-use super::product::part_of;
 use super::{Task, one};
 use crate::error::Outcome;
-use crate::fused::wide;
+use crate::gemm::part_of;
 use crate::kernels::{Call, pooled_windows};
+use crate::layout::{images, ordered, tensor};
+use crate::simd::wide;
 use crate::tensor::{Dense, Order};
 use crate::threads::each_chunk;
 

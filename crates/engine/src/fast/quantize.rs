@@ -3,12 +3,12 @@
 use lodstone_model::DType;
 
 use super::codes::{Inputs, Octets, code, limits, quantizes_unusually, shift, sign, wide_code};
-use super::layout::{is_channels_last, numbers, ordered, tensor};
-use super::product::part_of;
 use super::rows::combined;
 use super::{Task, one};
 use crate::error::Outcome;
-use crate::fused::wide;
+use crate::gemm::part_of;
+use crate::layout::{is_channels_last, numbers, ordered, tensor};
+use crate::simd::wide;
 use crate::tensor::{Dense, Elements, Order, common, wrapped};
 use crate::threads::each_chunk;
 use crate::value::Value;

@@ -4,14 +4,12 @@ use lodstone_model::{DType, Op};
 use lodstone_schema::Finding;
 
 use super::Task;
-use super::buffers::Buffer;
-use super::columns::Columns;
-use super::layout::{Raw, numbers, ordered, raw, tensor};
-use super::product::{Finish, Lines, Packed, part_of};
 use crate::error::Outcome;
-use crate::fused::curves::{sigmoid, tanh};
-use crate::fused::wide;
+use crate::gemm::{Buffer, Columns, Finish, Lines, Packed, Raw, part_of};
 use crate::kernels::Call;
+use crate::layout::{numbers, ordered, raw, tensor};
+use crate::simd::curves::{sigmoid, tanh};
+use crate::simd::wide;
 use crate::tensor::{Dense, Order};
 use crate::value::Value;
 

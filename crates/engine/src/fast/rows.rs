@@ -4,13 +4,13 @@
 
 use lodstone_model::DType;
 
-use super::layout::{ordered, tensor};
-use super::product::part_of;
 use super::{Task, one};
 use crate::error::Outcome;
-use crate::fused::curves::exp;
-use crate::fused::wide;
+use crate::gemm::part_of;
 use crate::kernels::{Call, axis};
+use crate::layout::{ordered, tensor};
+use crate::simd::curves::exp;
+use crate::simd::wide;
 use crate::tensor::{Dense, Order};
 use crate::threads::each_chunk;
 use crate::value::Value;

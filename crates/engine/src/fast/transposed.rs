@@ -6,10 +6,9 @@ use std::slice::ChunksExact;
 use pulp::NullaryFnOnce;
 
 use super::convolution::Geometry;
-use super::product::{Finish, Lines, Packed, part_of};
-use super::tile::dispatch;
 use crate::error::Outcome;
-use crate::fused::wide;
+use crate::gemm::{Finish, Lines, Packed, part_of};
+use crate::simd::{dispatch, wide};
 use crate::threads::{each_chunk, sharing};
 
 impl Geometry {

@@ -9,11 +9,10 @@ use std::ops::Range;
 
 use pulp::{Simd, WithSimd};
 
-use super::buffers::{Buffer, Buffers};
 use super::convolution::Geometry;
-use super::product::{Finish, Lines, Packed, finished, load, part_of, store};
-use super::tile::dispatch;
 use crate::error::Outcome;
+use crate::gemm::{Buffer, Buffers, Finish, Lines, Packed, finished, part_of};
+use crate::simd::{dispatch, load, store};
 use crate::threads::{each, sharing};
 
 /// The number of elements under the windows of a tile, and of places.

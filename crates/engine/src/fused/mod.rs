@@ -7,31 +7,31 @@
 //!
 //! | file | contents |
 //! |---|---|
-//! | `curves.rs` | functions of single numbers |
 //! | `reads.rs` | the inputs of a chain |
 //! | `rules.rs` | the function of each operator |
 
-pub(crate) mod curves;
 mod reads;
 mod rules;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use rules::{Once, is_link, wide};
+pub(crate) use rules::is_link;
 
-use self::reads::Read;
-use self::rules::{Apply, Lane, Rule, rule};
-use crate::error::Outcome;
-use crate::fast::{Buffer, Buffers, layout};
-use crate::plan::Registers;
-use crate::tensor::{Dense, Order, common};
-use crate::threads::{Threads, each};
-use crate::value::Value;
 use std::collections::HashMap;
 use std::ops::Range;
 
 use lodstone_model::{DType, Op};
 use lodstone_schema::Finding;
+
+use self::reads::Read;
+use self::rules::{Apply, Lane, Rule, rule};
+use crate::error::Outcome;
+use crate::gemm::{Buffer, Buffers};
+use crate::layout;
+use crate::plan::Registers;
+use crate::tensor::{Dense, Order, common};
+use crate::threads::{Threads, each};
+use crate::value::Value;
 
 /// The number of elements in a block.
 const PIECE: usize = 1024;

@@ -8,7 +8,7 @@ use lodstone_schema::Finding;
 
 use super::rules::{Lane, truth};
 use crate::error::Outcome;
-use crate::fast::layout::{Floats, ordered};
+use crate::layout::{Floats, ordered};
 use crate::tensor::{Dense, Elements, Order, elements};
 
 /// An input of a chain, whose elements are in the order of the results.

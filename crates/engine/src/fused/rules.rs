@@ -4,42 +4,9 @@ use lodstone_model::{DType, Op};
 use lodstone_schema::onnx::dtype;
 
 use super::Link;
-use super::curves::{erf, exp, sigmoid, tanh};
 use crate::kernels::Call;
-
-/// Compiles a loop for the widest vectors of the processor. This does not change results: each element is computed exactly
-/// as written. Functions that are called are compiled so only if they are inlined.
-macro_rules! wide {
-    (move $work:expr) => {{
-        let once = $crate::fused::Once;
-        pulp::Arch::new().dispatch(
-            #[inline(always)]
-            move || {
-                once.used();
-                $work
-            },
-        )
-    }};
-    ($work:expr) => {{
-        let once = $crate::fused::Once;
-        pulp::Arch::new().dispatch(
-            #[inline(always)]
-            || {
-                once.used();
-                $work
-            },
-        )
-    }};
-}
-pub(crate) use wide;
-
-/// Makes a closure one that can be called only once: others are called through a function, which is not always inlined.
-pub(crate) struct Once;
-
-impl Once {
-    #[inline(always)]
-    pub(crate) fn used(self) {}
-}
+use crate::simd::curves::{erf, exp, sigmoid, tanh};
+use crate::simd::wide;
 
 /// The class of elements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -10,10 +10,10 @@
 
 use lodstone_model::{Attribute, AttributeValue, DType, Op, Operand};
 
-use super::curves::erf;
 use super::*;
 use crate::evaluate::evaluate;
-use crate::fast::layout::ordered;
+use crate::layout::ordered;
+use crate::simd::curves::erf;
 use crate::tensor::Dense;
 
 /// Operators over registers: kind, inputs, output.

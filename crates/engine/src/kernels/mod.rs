@@ -66,15 +66,17 @@ pub(crate) use resize::nearest;
 pub(crate) use windows::Windows;
 pub(crate) use working::Working;
 
+use lodstone_model::{AttributeValue, Op};
+use lodstone_schema::Finding;
+use lodstone_schema::onnx::meaning;
+
 use crate::budget::{Charge, Memory};
 use crate::control::Control;
 use crate::error::Outcome;
 use crate::narrow::{supported, widened};
 use crate::tensor::Dense;
 use crate::value::Value;
-use lodstone_model::{AttributeValue, Op};
-use lodstone_schema::Finding;
-use lodstone_schema::onnx::meaning;
+
 pub(crate) use lodstone_schema::places::at_mut;
 
 /// A kernel on dense tensors.

@@ -10,7 +10,8 @@ use pulp::NullaryFnOnce;
 
 use super::windows::Windows;
 use crate::error::Outcome;
-use crate::fast::{dispatch, gather};
+use crate::gemm::gather;
+use crate::simd::dispatch;
 use crate::tensor::{Dense, Element, elements};
 use crate::threads::each;
 

@@ -5,9 +5,9 @@ use std::collections::{HashMap, HashSet};
 use super::{Frame, Implementation, Mode, Node, Registers};
 use crate::context::Context;
 use crate::error::Result;
-use crate::fast::layout::ordered;
 use crate::fast::{Ending, Kept};
 use crate::fused::{Before, Chain};
+use crate::layout::ordered;
 use crate::tensor::Order;
 use crate::value::Value;
 

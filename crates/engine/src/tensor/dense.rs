@@ -544,7 +544,7 @@ fn element_size(dtype: DType) -> usize {
 mod tests {
     use super::super::storage::Storage;
     use super::*;
-    use crate::fast::layout::raw;
+    use crate::layout::raw;
 
     /// Elements are the same at every address. They are copied only if they have to be, and once.
     #[test]

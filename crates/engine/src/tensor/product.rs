@@ -6,7 +6,7 @@ use lodstone_schema::Finding;
 use super::numbers::{bounded, check_alike};
 use super::{Dense, Number, Order, bytes_of, common, elements, integers_of, zeroed};
 use crate::error::Outcome;
-use crate::fast::{Buffer, Finish, Lines, Packed};
+use crate::gemm::{Buffer, Finish, Lines, Packed};
 use crate::threads::{each_chunk, sharing};
 
 /// The minimum number of rows for which it is worth it to pack the right matrix.

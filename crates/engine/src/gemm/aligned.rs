@@ -12,7 +12,7 @@ use crate::threads::each;
 
 /// Numbers in memory that begins at a line of the cache.
 #[derive(Debug)]
-pub(super) struct Aligned<T> {
+pub(crate) struct Aligned<T> {
     memory: Memory,
     elements: PhantomData<T>,
 }
@@ -29,7 +29,7 @@ impl<T: Pod> Aligned<T> {
     ///
     /// # Errors
     /// If memory is insufficient.
-    pub(super) fn zeroed(count: usize) -> Outcome<Self> {
+    pub(crate) fn zeroed(count: usize) -> Outcome<Self> {
         match nbytes::<T>(count) {
             nbytes if nbytes < LARGE => Self::of(Memory::zeroed(nbytes)),
             _ => Self::paged(count),
@@ -40,7 +40,7 @@ impl<T: Pod> Aligned<T> {
     ///
     /// # Errors
     /// If memory is insufficient.
-    pub(super) fn paged(count: usize) -> Outcome<Self> {
+    pub(crate) fn paged(count: usize) -> Outcome<Self> {
         let made = Self::of(Memory::paged(nbytes::<T>(count)))?;
         let len = made.memory.len();
         let parts = (0..len).step_by(PART).map(|begin| begin..len.min(begin + PART)).collect();
@@ -57,7 +57,7 @@ impl<T: Pod> Aligned<T> {
     }
 
     /// Returns the bytes of the elements.
-    pub(super) fn bytes(&self) -> &[u8] {
+    pub(crate) fn bytes(&self) -> &[u8] {
         &self.memory
     }
 }

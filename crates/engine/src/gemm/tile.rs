@@ -4,7 +4,7 @@
 use std::ops::Range;
 use std::sync::LazyLock;
 
-use pulp::{Arch, Simd, WithSimd};
+use crate::simd::lanes;
 
 /// The minimum number of contiguous elements for rows to be read in place.
 const CONTIGUOUS: usize = 64;
@@ -14,11 +14,11 @@ const NARROW: usize = 128;
 
 /// A part of the result that is in registers while it is summed.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Tile {
-    pub(super) rows: usize,
+pub(crate) struct Tile {
+    pub(crate) rows: usize,
     /// The number of vectors in a row.
-    pub(super) vectors: usize,
-    pub(super) columns: usize,
+    pub(crate) vectors: usize,
+    pub(crate) columns: usize,
 }
 
 /// The way in which products are divided.
@@ -50,28 +50,6 @@ static DIVISION: LazyLock<Division> = LazyLock::new(|| {
     }
 });
 
-/// Does work with the vectors of this processor.
-///
-/// It is not part of its callers, of which there is one for each closure: the code for processors without vectors would be in
-/// all of them, 50 KiB for a product.
-#[inline(never)]
-pub(crate) fn dispatch<W: WithSimd>(work: W) -> W::Output {
-    Arch::new().dispatch(work)
-}
-
-/// Returns the number of elements of a vector of this processor.
-pub(super) fn lanes() -> usize {
-    struct Best;
-    impl WithSimd for Best {
-        type Output = usize;
-        fn with_simd<S: Simd>(self, _: S) -> usize {
-            S::F32_LANES
-        }
-    }
-    static LANES: LazyLock<usize> = LazyLock::new(|| dispatch(Best));
-    *LANES
-}
-
 /// Returns the size of the first-level data cache in bytes, if it is known.
 #[cfg(target_arch = "x86_64")]
 fn first_level() -> Option<usize> {
@@ -90,7 +68,7 @@ const fn first_level() -> Option<usize> {
 
 impl Tile {
     /// Returns the tile with which a number of columns takes the least time.
-    pub(super) fn of(columns: usize) -> Self {
+    pub(crate) fn of(columns: usize) -> Self {
         let vectors = columns.div_ceil(lanes()).max(1);
         let cost = |[each, _, percent]: &[usize; 3]| vectors.next_multiple_of(*each) * percent;
         let best = DIVISION.tiles.iter().copied().min_by_key(cost);
@@ -99,7 +77,7 @@ impl Tile {
     }
 
     /// Returns the number of elements of packed matrices: the number of matrices, of rows and of columns.
-    pub(super) fn elements(self, [groups, inner, columns]: [usize; 3]) -> usize {
+    pub(crate) fn elements(self, [groups, inner, columns]: [usize; 3]) -> usize {
         let width = columns.next_multiple_of(self.columns);
         groups.saturating_mul(inner).saturating_mul(width)
     }
@@ -107,7 +85,7 @@ impl Tile {
 
 /// Returns whether rows that consist of runs of `joined` elements are read in place when they are multiplied with a matrix
 /// of `inner` rows and `columns` columns.
-pub(super) fn is_read_in_place([inner, columns]: [usize; 2], joined: usize) -> bool {
+pub(crate) fn is_read_in_place([inner, columns]: [usize; 2], joined: usize) -> bool {
     let is_narrow = columns <= NARROW;
     if joined == inner {
         is_narrow || DIVISION.is_direct
@@ -117,7 +95,7 @@ pub(super) fn is_read_in_place([inner, columns]: [usize; 2], joined: usize) -> b
 }
 
 /// Returns the parts of the inner dim that are summed one after the other: parts of `joined` elements, or of equal size.
-pub(super) fn blocks(inner: usize, joined: usize) -> Vec<Range<usize>> {
+pub(crate) fn blocks(inner: usize, joined: usize) -> Vec<Range<usize>> {
     let parts = joined.div_ceil(DIVISION.depth).max(1);
     let depth = joined.div_ceil(parts).max(1);
     let joined = (0..inner).step_by(joined.max(1)).map(|begin| begin..inner.min(begin + joined));

@@ -1,11 +1,11 @@
 //! Memory that is requested before it is read: constants beyond the caches would be waited for.
 
 /// The size of a line of the cache in bytes.
-pub(super) const LINE: usize = 64;
+pub(crate) const LINE: usize = 64;
 
 /// Elements that are read soon, and how many of them a part of the work requests.
 #[derive(Clone, Copy)]
-pub(super) struct Ahead<'a, T> {
+pub(crate) struct Ahead<'a, T> {
     values: &'a [T],
     each: usize,
 }
@@ -15,14 +15,14 @@ impl<'a, T> Ahead<'a, T> {
     const STEP: usize = if size_of::<T>() < LINE { LINE / size_of::<T>() } else { 1 };
 
     /// Returns the first `count` of `values`, for a number of parts of the work before they are read.
-    pub(super) fn new(values: &'a [T], count: usize, parts: usize) -> Self {
+    pub(crate) fn new(values: &'a [T], count: usize, parts: usize) -> Self {
         let (values, _) = values.split_at(count.min(values.len()));
         Self { values, each: values.len() }.in_parts(parts)
     }
 
     /// Returns what one of the parts requests.
     #[inline(always)]
-    pub(super) fn part(&self, number: usize) -> Self {
+    pub(crate) fn part(&self, number: usize) -> Self {
         let (_, values) = self.values.split_at((number * self.each).min(self.values.len()));
         let (values, _) = values.split_at(self.each.min(values.len()));
         Self { values, ..*self }
@@ -30,14 +30,14 @@ impl<'a, T> Ahead<'a, T> {
 
     /// Returns the same, for a number of parts.
     #[inline(always)]
-    pub(super) fn in_parts(&self, parts: usize) -> Self {
+    pub(crate) fn in_parts(&self, parts: usize) -> Self {
         let each = self.values.len().div_ceil(parts.max(1)).next_multiple_of(Self::STEP);
         Self { each, ..*self }
     }
 
     /// Requests all elements, for the second-level cache.
     #[inline(always)]
-    pub(super) fn request(&self) {
+    pub(crate) fn request(&self) {
         #[cfg(target_arch = "x86_64")]
         self.values.iter().step_by(Self::STEP).for_each(safe_arch::prefetch_t1);
     }
@@ -49,7 +49,7 @@ impl<'a, T> Ahead<'a, T> {
     not(target_arch = "x86_64"),
     expect(unused_variables, reason = "there is no safe request")
 )]
-pub(super) fn request<T>(value: Option<&T>) {
+pub(crate) fn request<T>(value: Option<&T>) {
     #[cfg(target_arch = "x86_64")]
     value.into_iter().for_each(safe_arch::prefetch_t0);
 }

@@ -8,14 +8,16 @@ use std::ops::Range;
 
 use pulp::{Simd, WithSimd};
 
-use super::ahead::{Ahead, request};
 use super::buffers::Buffer;
-use super::tile::{Tile, blocks, dispatch, is_read_in_place};
+use super::prefetch::{Ahead, request};
+use super::slices::part_of;
+use super::tile::{Tile, blocks, is_read_in_place};
 use crate::error::Outcome;
+use crate::simd::{dispatch, load, store};
 use crate::threads::{each_chunk, sharing};
 
 /// The number of elements after those of an unfolded row, of which as many are copied at a time.
-pub(super) const SLACK: usize = 16;
+pub(crate) const SLACK: usize = 16;
 
 /// The number of elements of a row between checks of its length.
 const STEP: usize = 8;
@@ -38,16 +40,16 @@ pub(crate) trait Rows: Sync {
 
 /// The elements `inner` of `count` rows of a group, from row `first` on.
 pub(crate) struct Place {
-    pub(super) group: usize,
-    pub(super) first: usize,
-    pub(super) count: usize,
-    pub(super) inner: Range<usize>,
+    pub(crate) group: usize,
+    pub(crate) first: usize,
+    pub(crate) count: usize,
+    pub(crate) inner: Range<usize>,
 }
 
 impl Place {
     /// Returns lines of `unfolded`, one for each of `count` items, that `write` has filled.
     #[inline(always)]
-    pub(super) fn unfold<'u, T>(
+    pub(crate) fn unfold<'u, T>(
         &self,
         count: usize,
         items: impl Iterator<Item = T>,
@@ -80,7 +82,7 @@ pub(crate) enum Read<'a> {
 impl<'a> Read<'a> {
     /// Returns a row.
     #[inline(always)]
-    pub(super) fn row(&self, number: usize) -> &'a [f32] {
+    pub(crate) fn row(&self, number: usize) -> &'a [f32] {
         match self {
             Self::Regular { values, apart, len } => part_of(values, number * apart, *len),
             Self::Each(rows) => rows.get(number).copied().unwrap_or_default(),
@@ -165,7 +167,7 @@ impl Packed {
     ///
     /// # Errors
     /// If memory is insufficient.
-    pub(super) fn together(
+    pub(crate) fn together(
         [groups, inner, columns]: [usize; 3],
         joined: usize,
         room: impl Fn(usize) -> Outcome<Buffer>,
@@ -197,23 +199,23 @@ impl Packed {
     }
 
     /// Returns the same, for rows that are always read where they are in memory.
-    pub(super) fn in_place(self) -> Self {
+    pub(crate) fn in_place(self) -> Self {
         Self { is_direct: true, ..self }
     }
 
     /// Returns the number of columns of all groups.
-    pub(super) fn width(&self) -> usize {
+    pub(crate) fn width(&self) -> usize {
         self.groups * self.columns
     }
 
     /// Returns the size of packed matrices in bytes.
-    pub(super) fn nbytes_of(size: [usize; 3]) -> usize {
+    pub(crate) fn nbytes_of(size: [usize; 3]) -> usize {
         let [_, _, columns] = size;
         Tile::of(columns).elements(size).saturating_mul(size_of::<f32>())
     }
 
     /// Returns the size of the panels in bytes.
-    pub(super) fn nbytes(&self) -> u64 {
+    pub(crate) fn nbytes(&self) -> u64 {
         size_of_val::<[f32]>(&self.panels) as u64
     }
 
@@ -325,7 +327,7 @@ impl<R: Rows> WithSimd for Part<'_, R> {
 }
 
 /// Work in tiles of `ROWS` rows, of `LESS`, of `FEW` or of one.
-pub(super) trait Tiled {
+pub(crate) trait Tiled {
     fn run<
         S: Simd,
         const LANES: usize,
@@ -342,7 +344,7 @@ pub(super) trait Tiled {
 impl Packed {
     /// Does work in the tiles of these matrices.
     #[inline(always)]
-    pub(super) fn tiled<S: Simd>(&self, simd: S, work: impl Tiled) {
+    pub(crate) fn tiled<S: Simd>(&self, simd: S, work: impl Tiled) {
         match (S::F32_LANES, self.tile.vectors) {
             // Larger tiles would fit the registers, too, but are compiled to code that keeps them in memory.
             (16, 1) => work.run::<S, 16, 1, 8, 7, 4>(simd),
@@ -362,13 +364,13 @@ impl Packed {
     }
 
     /// Returns whether all of the inner dim is summed at once, for one group.
-    pub(super) fn is_whole(&self) -> bool {
+    pub(crate) fn is_whole(&self) -> bool {
         self.groups == 1 && self.blocks.len() == 1
     }
 
     /// Returns the panels of whole matrices, with their columns in the result.
     #[inline(always)]
-    pub(super) fn whole<'p, const LANES: usize, const VECTORS: usize>(
+    pub(crate) fn whole<'p, const LANES: usize, const VECTORS: usize>(
         &'p self,
         finish: Finish<'p>,
     ) -> impl Iterator<Item = (&'p Panel<LANES, VECTORS>, At<'p>)> {
@@ -385,7 +387,7 @@ impl Packed {
 }
 
 /// A panel of a matrix: for each row, the vectors of a tile.
-pub(super) type Panel<const LANES: usize, const VECTORS: usize> = [[[f32; LANES]; VECTORS]];
+pub(crate) type Panel<const LANES: usize, const VECTORS: usize> = [[[f32; LANES]; VECTORS]];
 
 impl<R: Rows> Tiled for Part<'_, R> {
     #[inline(always)]
@@ -480,13 +482,13 @@ impl<'a> Finish<'a> {
     }
 
     /// Returns the same for `count` elements of the result, from `first` on.
-    pub(super) fn within(self, first: usize, count: usize) -> Self {
+    pub(crate) fn within(self, first: usize, count: usize) -> Self {
         Self { added: self.added.map(|added| part_of(added, first, count)), ..self }
     }
 }
 
 /// The columns of a panel in the result.
-pub(super) struct At<'a> {
+pub(crate) struct At<'a> {
     /// The number of columns of the result.
     width: usize,
     column: usize,
@@ -560,7 +562,7 @@ impl At<'_> {
         clippy::needless_range_loop,
         reason = "constant bounds: what is indexed stays in registers"
     )]
-    pub(super) fn known<S: Simd, const LANES: usize, const VECTORS: usize, const USED: usize>(
+    pub(crate) fn known<S: Simd, const LANES: usize, const VECTORS: usize, const USED: usize>(
         &self,
         simd: S,
         row: usize,
@@ -584,7 +586,7 @@ impl At<'_> {
         clippy::needless_range_loop,
         reason = "constant bounds: what is indexed stays in registers"
     )]
-    pub(super) fn put<S: Simd, const LANES: usize, const VECTORS: usize, const USED: usize>(
+    pub(crate) fn put<S: Simd, const LANES: usize, const VECTORS: usize, const USED: usize>(
         &self,
         simd: S,
         mut sums: [[S::f32s; VECTORS]; USED],
@@ -676,7 +678,7 @@ fn single<S: Simd, const LANES: usize, const VECTORS: usize>(
 /// Adds the products of a value of each row with vectors to the sums of a tile.
 #[inline(always)]
 #[expect(clippy::indexing_slicing, reason = "constant bounds: what is indexed stays in registers")]
-pub(super) fn add<S: Simd, const LANES: usize, const VECTORS: usize, const USED: usize>(
+pub(crate) fn add<S: Simd, const LANES: usize, const VECTORS: usize, const USED: usize>(
     simd: S,
     sums: &mut [[S::f32s; VECTORS]; USED],
     values: [f32; USED],
@@ -701,7 +703,7 @@ pub(super) fn add<S: Simd, const LANES: usize, const VECTORS: usize, const USED:
     clippy::needless_range_loop,
     reason = "constant bounds: what is indexed stays in registers"
 )]
-pub(super) fn finished<S: Simd, const VECTORS: usize, const ROWS: usize>(
+pub(crate) fn finished<S: Simd, const VECTORS: usize, const ROWS: usize>(
     simd: S,
     sums: &mut [[S::f32s; VECTORS]; ROWS],
     bias: Option<[S::f32s; VECTORS]>,
@@ -723,57 +725,8 @@ pub(super) fn finished<S: Simd, const VECTORS: usize, const ROWS: usize>(
     }
 }
 
-/// Sets a slice to values that are `apart` elements apart.
-#[inline(always)]
-pub(crate) fn gather<T: Copy>(values: &[T], begin: usize, apart: usize, into: &mut [T]) {
-    match apart {
-        1 => into.copy_from_slice(part_of(values, begin, into.len())),
-        2 => {
-            // In vectors, but for the last element, after which there may be no other.
-            let (pairs, last) = values.split_at(begin).1.as_chunks::<2>();
-            into.iter_mut().zip(pairs).for_each(|(into, [value, _])| *into = *value);
-            if let (Some(into), [value, ..]) = (into.get_mut(pairs.len()), last) {
-                *into = *value;
-            }
-        }
-        _ => {
-            for (number, into) in into.iter_mut().enumerate() {
-                if let Some(value) = values.get(begin + number * apart) {
-                    *into = *value;
-                }
-            }
-        }
-    }
-}
-
-/// Returns `count` values from `begin` on.
-#[inline(always)]
-pub(super) fn part_of<T>(values: &[T], begin: usize, count: usize) -> &[T] {
-    let (_, values) = values.split_at(begin);
-    let (values, _) = values.split_at(count);
-    values
-}
-
 /// Returns a vector between a minimum and a maximum. NaN remains: the second operand is returned if it is NaN.
 #[inline(always)]
 fn limited<S: Simd>(simd: S, vector: S::f32s, [least, most]: [f32; 2]) -> S::f32s {
     simd.min_f32s(simd.splat_f32s(most), simd.max_f32s(simd.splat_f32s(least), vector))
-}
-
-/// Loads a vector; what it has beyond the elements is zero.
-#[inline(always)]
-pub(super) fn load<S: Simd>(simd: S, from: &[f32]) -> S::f32s {
-    match S::as_simd_f32s(from) {
-        ([vector, ..], _) => *vector,
-        _ => simd.partial_load_f32s(from),
-    }
-}
-
-/// Stores the elements of a vector that there is room for.
-#[inline(always)]
-pub(super) fn store<S: Simd>(simd: S, vector: S::f32s, into: &mut [f32]) {
-    match S::as_mut_simd_f32s(into) {
-        ([into, ..], _) => *into = vector,
-        (_, rest) => simd.partial_store_f32s(rest, vector),
-    }
 }

@@ -3,22 +3,20 @@
 //! Their dims are those of ONNX (batch, channels, spatial dims); only their strides differ. Kernels that expect another
 //! order copy them, as they do with any transposed tensor.
 
+use std::borrow::Cow;
+
 use lodstone_model::DType;
 use lodstone_schema::Finding;
 use pulp::bytemuck::cast_slice;
-use std::borrow::Cow;
 
-use super::buffers::Buffer;
 use crate::budget::probe;
 use crate::error::Outcome;
+use crate::gemm::{Buffer, Raw};
 use crate::tensor::{Dense, Elements, Order, bytes_of, elements, exchanged, wrapped};
 use crate::value::Value;
 
 /// The elements of a tensor in single precision.
 pub(crate) type Floats = Elements<f32>;
-
-/// A number in single precision at any address. A processor reads it as it reads others.
-pub(crate) type Raw = [u8; 4];
 
 /// Returns whether channels are innermost in memory, which is another order than that of the dims.
 pub(crate) fn is_channels_last(tensor: &Dense) -> bool {

@@ -2,15 +2,17 @@
 
 use pulp::bytemuck::cast_slice_mut;
 
-use super::ahead::request;
-use super::layout::Raw;
-use super::product::part_of;
+use super::prefetch::request;
+use super::slices::part_of;
+
+/// A number in single precision at any address. A processor reads it as it reads others.
+pub(crate) type Raw = [u8; 4];
 
 /// The number of rows that are read at a time: those of a column fill a line of the cache.
 const ROWS: usize = 16;
 
 /// A matrix that is read row by row, some columns at a time.
-pub(super) struct Columns<'v> {
+pub(crate) struct Columns<'v> {
     /// The columns, one after another.
     values: &'v [Raw],
     /// The number of rows.
@@ -21,12 +23,12 @@ pub(super) struct Columns<'v> {
 }
 
 impl<'v> Columns<'v> {
-    pub(super) fn new(values: &'v [Raw], inner: usize) -> Self {
+    pub(crate) fn new(values: &'v [Raw], inner: usize) -> Self {
         Self { values, inner, place: None, block: Vec::new() }
     }
 
     /// Sets a slice to the elements of a row, from a column on. Reading the next row of the same columns takes the least time.
-    pub(super) fn read(&mut self, [row, column]: [usize; 2], into: &mut [f32]) {
+    pub(crate) fn read(&mut self, [row, column]: [usize; 2], into: &mut [f32]) {
         let (count, below) = (into.len(), row % ROWS);
         let place = [row - below, column, count];
         if self.place != Some(place) {
