@@ -16,9 +16,10 @@ use lodstone_schema::{Code, Finding};
 
 use crate::budget::Charge;
 use crate::context::Context;
+use crate::dims::axis;
 use crate::error::{Outcome, Result};
 use crate::fast::Prepared;
-use crate::kernels::{axis, flexible};
+use crate::kernels::flexible;
 use crate::plan::{Mode, Plan, Registers};
 use crate::tensor::Dense;
 use crate::value::{STRING, Strings, VALUE, Value};

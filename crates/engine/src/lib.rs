@@ -19,9 +19,11 @@
 #![deny(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic)]
 
 mod budget;
+mod call;
 mod context;
 mod control;
 mod curves;
+mod dims;
 mod error;
 mod evaluate;
 mod executable;

@@ -16,9 +16,9 @@ use lodstone_model::{AttributeValue, DType, Op, Operand, Parameter, Tensor, Topo
 use lodstone_schema::onnx::simplify::remove_unread;
 use lodstone_schema::places::at_mut;
 
+use crate::call::Call;
 use crate::error::Outcome;
 use crate::fast::{MAX_INNER, quantizes_unusually};
-use crate::kernels::Call;
 use crate::tensor::Dense;
 
 /// The domain of operators that ONNX lacks.

@@ -2,8 +2,10 @@
 
 use super::convolution::copy;
 use super::{Task, one};
+use crate::call::Call;
+use crate::dims::axis;
 use crate::error::Outcome;
-use crate::kernels::{Call, axis, nearest};
+use crate::kernels::nearest;
 use crate::layout::{Floats, images, ordered, tensor};
 use crate::tensor::{Dense, Order};
 use crate::threads::each_chunk;

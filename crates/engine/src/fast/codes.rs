@@ -5,8 +5,8 @@ use std::ops::Deref;
 use lodstone_model::{DType, Op};
 use pulp::bytemuck::cast_slice;
 
+use crate::call::Call;
 use crate::error::Outcome;
-use crate::kernels::Call;
 use crate::tensor::{Dense, Elements, Order, elements};
 use crate::value::Value;
 

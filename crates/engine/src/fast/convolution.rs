@@ -10,11 +10,13 @@ use super::planes::Planes;
 use super::winograd::{self, Winograd};
 use super::{Ending, Task, one};
 use crate::budget::{Budget, Charge};
+use crate::call::Call;
+use crate::dims::count;
 use crate::error::Outcome;
 use crate::gemm::{
     Buffer, Buffers, Columns, Finish, Lines, Packed, Place, Read, Rows, SLACK, gather, part_of,
 };
-use crate::kernels::{Call, Windows, count};
+use crate::kernels::Windows;
 use crate::layout::{ordered, raw, tensor};
 use crate::simd::lanes;
 use crate::tensor::{Dense, Order};

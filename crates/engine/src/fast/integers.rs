@@ -7,9 +7,11 @@ use super::codes::{Inputs, Octets, shift, sign, zeros_of};
 use super::convolution::{Geometry, Unfolded};
 use super::finish::{Exact, Finish, Multiplied};
 use super::{Task, one};
+use crate::call::Call;
+use crate::dims::count;
 use crate::error::Outcome;
 use crate::gemm;
-use crate::kernels::{Call, Windows, count};
+use crate::kernels::Windows;
 use crate::simd::wide;
 use crate::tensor::{Dense, Order};
 

@@ -4,9 +4,9 @@ use lodstone_model::{DType, Op};
 use pulp::bytemuck::cast_slice_mut;
 
 use super::{Ending, Task, one};
+use crate::call::Call;
 use crate::error::Outcome;
 use crate::gemm::{Buffer, Buffers, Columns, Finish, Lines, Packed, gather, part_of};
-use crate::kernels::Call;
 use crate::layout::{ordered, raw, tensor};
 use crate::tensor::{Dense, Order};
 use crate::threads::{each_chunk, sharing};

@@ -1,9 +1,10 @@
 //! Pooling of images whose channels are innermost.
 
 use super::{Task, one};
+use crate::call::Call;
 use crate::error::Outcome;
 use crate::gemm::part_of;
-use crate::kernels::{Call, pooled_windows};
+use crate::kernels::pooled_windows;
 use crate::layout::{images, ordered, tensor};
 use crate::simd::wide;
 use crate::tensor::{Dense, Order};

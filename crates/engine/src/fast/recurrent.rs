@@ -4,9 +4,9 @@ use lodstone_model::{DType, Op};
 use lodstone_schema::Finding;
 
 use super::Task;
+use crate::call::Call;
 use crate::error::Outcome;
 use crate::gemm::{Buffer, Columns, Finish, Lines, Packed, Raw, part_of};
-use crate::kernels::Call;
 use crate::layout::{numbers, ordered, raw, tensor};
 use crate::simd::curves::{sigmoid, tanh};
 use crate::simd::wide;

@@ -5,9 +5,10 @@
 use lodstone_model::DType;
 
 use super::{Task, one};
+use crate::call::Call;
+use crate::dims::axis;
 use crate::error::Outcome;
 use crate::gemm::part_of;
-use crate::kernels::{Call, axis};
 use crate::layout::{ordered, tensor};
 use crate::simd::curves::exp;
 use crate::simd::wide;

@@ -4,7 +4,7 @@ use lodstone_model::{DType, Op};
 use lodstone_schema::onnx::dtype;
 
 use super::Link;
-use crate::kernels::Call;
+use crate::call::Call;
 use crate::simd::curves::{erf, exp, sigmoid, tanh};
 use crate::simd::wide;
 

@@ -2,8 +2,10 @@
 
 use lodstone_model::DType;
 
-use super::{Call, Made, Run, at_mut, axis, dim_at, one};
+use super::Run;
+use crate::call::{Call, Outputs, one};
 use crate::curves::{Erf, at_least, at_most, sigmoid, softplus};
+use crate::dims::{at_mut, axis, dim_at};
 use crate::tensor::{Comparison, Dense, Extreme, floats, integers};
 
 pub(super) fn kernel(kind: &str) -> Option<Run> {
@@ -76,7 +78,7 @@ pub(super) fn kernel(kind: &str) -> Option<Run> {
     })
 }
 
-fn gelu(call: &Call<'_>) -> Made {
+fn gelu(call: &Call<'_>) -> Outputs {
     let (x, by_tanh) =
         (call.input(0)?, call.choice("approximate", &[("none", false), ("tanh", true)])?);
     one(match by_tanh {
@@ -109,7 +111,7 @@ impl Dense {
 }
 
 /// Returns 1 at the first maximum along an axis, and 0 elsewhere.
-fn hardmax(call: &Call<'_>) -> Made {
+fn hardmax(call: &Call<'_>) -> Outputs {
     let x = call.input(0)?;
     let shape = x.shape();
     let at = axis(call.int("axis", -1), shape.len())?;
@@ -126,7 +128,7 @@ fn hardmax(call: &Call<'_>) -> Made {
 }
 
 /// Returns 0 between `-lambd` and `lambd`, and shrinks other values towards 0.
-fn shrink(call: &Call<'_>) -> Made {
+fn shrink(call: &Call<'_>) -> Outputs {
     let (bias, edge) = (call.float("bias", 0.0), call.float("lambd", 0.5));
     let x = call.input(0)?;
     let wide = x.cast_to(if x.dtype().is_float() { x.dtype() } else { DType::Float64 })?;

@@ -1,9 +1,10 @@
 //! Operators that move, repeat, drop or accumulate elements.
 
-use super::dims::{bounded, dims_from, long};
-use super::{Call, Made, Run, at_mut, axis, count, dim_at, one};
+use super::Run;
+use crate::call::{Call, Outputs, one};
+use crate::dims::{at_mut, axis, count, dim_at, dims_from, long};
 use crate::error::Outcome;
-use crate::tensor::{Dense, Fold};
+use crate::tensor::{Dense, Fold, bounded};
 
 pub(super) fn kernel(kind: &str) -> Option<Run> {
     Some(match kind {
@@ -23,7 +24,7 @@ pub(super) fn kernel(kind: &str) -> Option<Run> {
 }
 
 /// Cumulative operators: `exclusive` leaves out the element itself, `reverse` starts at the end.
-fn cumulative(call: &Call<'_>, how: Fold, first: f64) -> Made {
+fn cumulative(call: &Call<'_>, how: Fold, first: f64) -> Outputs {
     let x = call.input(0)?.clone();
     let shape = x.shape();
     let at = call.longs(1)?.and_then(|at| at.first().copied()).ok_or("the axis is missing")?;
@@ -59,7 +60,7 @@ fn image(call: &Call<'_>) -> Outcome<([usize; 4], usize)> {
     }
 }
 
-fn depth_to_space(call: &Call<'_>) -> Made {
+fn depth_to_space(call: &Call<'_>) -> Outputs {
     let ([examples, channels, rows, columns], block) = image(call)?;
     if !channels.is_multiple_of(block * block) {
         return Err(format!("{channels} channels do not divide into blocks of {block}").into());
@@ -73,7 +74,7 @@ fn depth_to_space(call: &Call<'_>) -> Made {
     one(x.reshaped(apart.to_vec())?.permuted(&order)?.reshaped(whole)?)
 }
 
-fn space_to_depth(call: &Call<'_>) -> Made {
+fn space_to_depth(call: &Call<'_>) -> Outputs {
     let ([examples, channels, rows, columns], block) = image(call)?;
     if !rows.is_multiple_of(block) || !columns.is_multiple_of(block) {
         return Err(format!("{rows} by {columns} do not divide into blocks of {block}").into());
@@ -87,7 +88,7 @@ fn space_to_depth(call: &Call<'_>) -> Made {
 }
 
 /// Reverses the first elements of each sequence, and keeps the others.
-fn reverse_sequence(call: &Call<'_>) -> Made {
+fn reverse_sequence(call: &Call<'_>) -> Outputs {
     let x = call.input(0)?.clone();
     let shape = x.shape();
     let (time, batch) = (call.int("time_axis", 0), call.int("batch_axis", 1));
@@ -125,7 +126,7 @@ fn reverse_sequence(call: &Call<'_>) -> Made {
 }
 
 /// Repeats each dim.
-fn tile(call: &Call<'_>) -> Made {
+fn tile(call: &Call<'_>) -> Outputs {
     let x = call.input(0)?.clone();
     let shape = x.shape();
     let times = dims_from(&call.list(1)?)?;
@@ -141,7 +142,7 @@ fn tile(call: &Call<'_>) -> Made {
 }
 
 /// Keeps the elements below or above a diagonal of each matrix; the others become 0.
-fn trilu(call: &Call<'_>) -> Made {
+fn trilu(call: &Call<'_>) -> Outputs {
     let x = call.input(0)?.clone();
     let shape = x.shape();
     let Some((_, [rows, columns])) = shape.split_last_chunk::<2>() else {

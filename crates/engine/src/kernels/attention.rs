@@ -8,11 +8,12 @@ use lodstone_model::DType;
 use lodstone_schema::Finding;
 use lodstone_schema::onnx::dtype;
 
-use super::dims::{bounded, long};
+use super::Run;
 use super::normalize::softmax;
-use super::{Call, Made, Run, all, count};
+use crate::call::{Call, Outputs, all};
+use crate::dims::{count, long};
 use crate::error::Outcome;
-use crate::tensor::{Dense, Extreme, common, floats_are, product};
+use crate::tensor::{Dense, Extreme, bounded, common, floats_are, product};
 
 pub(super) fn kernel(kind: &str) -> Option<Run> {
     Some(match kind {
@@ -29,7 +30,7 @@ const SOFTCAPPED: i64 = 1;
 const BIASED: i64 = 2;
 const PROBABILITIES: i64 = 3;
 
-fn attention(call: &Call<'_>) -> Made {
+fn attention(call: &Call<'_>) -> Outputs {
     let is_packed = call.input(0)?.shape().len() == 3;
     let query = heads(call, 0, "q_num_heads")?;
     let new = (heads(call, 1, "kv_num_heads")?, heads(call, 2, "kv_num_heads")?);
@@ -244,7 +245,7 @@ impl Bias<'_> {
             return Err(Finding::from(format!("expected {batch} lengths")).about_input(6));
         }
         let past = match self.call.optional(4) {
-            Some(past) => long(super::dim_at(&past.shape(), 2)?),
+            Some(past) => long(crate::dims::dim_at(&past.shape(), 2)?),
             None => 0,
         };
         let has_past = self.call.optional(4).is_some();

@@ -3,10 +3,11 @@
 use lodstone_model::{AttributeValue, Op};
 use lodstone_schema::Finding;
 
-use super::dims::long;
+use super::RunValues;
 use super::sequence::{attribute, value};
-use super::{Made, RunValues, around, axis};
 use crate::budget::Memory;
+use crate::call::Outputs;
+use crate::dims::{around, axis, long};
 use crate::error::Outcome;
 use crate::tensor::Dense;
 use crate::value::Value;
@@ -19,7 +20,7 @@ pub(super) fn kernel(kind: &str) -> Option<RunValues> {
 }
 
 /// Writes an update into the cache of each example, from the given index of an axis on.
-fn scatter(op: &Op, inputs: &[Option<Value>], memory: Memory<'_>) -> Made {
+fn scatter(op: &Op, inputs: &[Option<Value>], memory: Memory<'_>) -> Outputs {
     let (cache, update) = (value(inputs, 0)?.dense()?, value(inputs, 1)?.dense()?);
     let dims = cache.dims();
     let at = axis(attribute(op, "axis", -2), dims.len())?;

@@ -4,8 +4,9 @@ use lodstone_model::{AttributeValue, DType, Op};
 use lodstone_schema::onnx::dtype;
 
 use super::sequence::{attribute, value};
-use super::{Made, RunValues, text_casts};
+use super::{RunValues, text_casts};
 use crate::budget::Memory;
+use crate::call::Outputs;
 use crate::error::Outcome;
 use crate::narrow::{Power, Rounding, narrowed, widened};
 use crate::tensor::Dense;
@@ -28,7 +29,7 @@ fn target(op: &Op) -> Outcome<DType> {
     to.ok_or_else(|| "expected an element type".into())
 }
 
-fn cast(op: &Op, inputs: &[Option<Value>], to: DType, memory: Memory<'_>) -> Made {
+fn cast(op: &Op, inputs: &[Option<Value>], to: DType, memory: Memory<'_>) -> Outputs {
     let x = value(inputs, 0)?;
     if to == DType::String || matches!(x, Value::Strings(_)) {
         return Ok(vec![text_casts::cast(x, to, memory)?]);
@@ -47,7 +48,7 @@ fn cast(op: &Op, inputs: &[Option<Value>], to: DType, memory: Memory<'_>) -> Mad
 }
 
 /// Reinterprets the bits of each element as another type of the same size.
-fn bit_cast(op: &Op, inputs: &[Option<Value>], _: Memory<'_>) -> Made {
+fn bit_cast(op: &Op, inputs: &[Option<Value>], _: Memory<'_>) -> Outputs {
     let (x, to) = (value(inputs, 0)?.dense()?, target(op)?);
     if x.dtype().bits().is_none() || x.dtype().bits() != to.bits() {
         return Err(format!("{} and {to} have elements of different sizes", x.dtype()).into());

@@ -3,11 +3,14 @@
 use lodstone_model::DType;
 use lodstone_schema::Finding;
 
-use super::dims::bounded;
+use super::Run;
 use super::windows::{Windows, spatial};
-use super::{Call, Made, Run, count, dim_at, one};
+use crate::call::{Call, Outputs, one};
+use crate::dims::{count, dim_at};
 use crate::error::Outcome;
-use crate::tensor::{Dense, Number, Order, add_product, bytes_of, elements, wrapped, zeroed};
+use crate::tensor::{
+    Dense, Number, Order, add_product, bounded, bytes_of, elements, wrapped, zeroed,
+};
 use crate::threads::{each, sharing};
 
 pub(super) fn kernel(kind: &str) -> Option<Run> {
@@ -21,7 +24,7 @@ pub(super) fn kernel(kind: &str) -> Option<Run> {
 /// The number of windows whose elements are brought together at a time.
 const WINDOWS: usize = 256;
 
-fn conv(call: &Call<'_>) -> Made {
+fn conv(call: &Call<'_>) -> Outputs {
     one(convolved(call, call.input(0)?, call.input(1)?, call.optional(2))?)
 }
 
@@ -66,7 +69,7 @@ fn biased(y: Dense, bias: Option<&Dense>) -> Outcome<Dense> {
     y.plus(&bias.cast_to(y.dtype())?.reshaped(dims)?)
 }
 
-fn conv_transpose(call: &Call<'_>) -> Made {
+fn conv_transpose(call: &Call<'_>) -> Outputs {
     let (x, filter) = (call.input(0)?, call.input(1)?);
     let (windows, more) = Windows::transposed(call, x.dims(), filter.dims())?;
     let groups = count(call.int("group", 1))?;

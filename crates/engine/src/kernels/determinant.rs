@@ -1,8 +1,8 @@
 //! Determinants of square matrices.
 
-use super::dims::bounded;
-use super::{Call, Made, Run, one};
-use crate::tensor::Dense;
+use super::Run;
+use crate::call::{Call, Outputs, one};
+use crate::tensor::{Dense, bounded};
 
 pub(super) fn kernel(kind: &str) -> Option<Run> {
     Some(match kind {
@@ -11,7 +11,7 @@ pub(super) fn kernel(kind: &str) -> Option<Run> {
     })
 }
 
-fn determinants(call: &Call<'_>) -> Made {
+fn determinants(call: &Call<'_>) -> Outputs {
     let x = call.input(0)?;
     let shape = x.shape();
     let Some((stack, &[size, columns])) = shape.split_last_chunk::<2>() else {

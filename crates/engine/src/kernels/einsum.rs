@@ -6,10 +6,11 @@
 
 use std::collections::HashMap;
 
-use super::dims::{bounded, long};
-use super::{Call, Made, Run, at_mut, one};
+use super::Run;
+use crate::call::{Call, Outputs, one};
+use crate::dims::{at_mut, long};
 use crate::error::Outcome;
-use crate::tensor::{Dense, product};
+use crate::tensor::{Dense, bounded, product};
 
 pub(super) fn kernel(kind: &str) -> Option<Run> {
     Some(match kind {
@@ -38,7 +39,7 @@ struct Term {
     item: Dense,
 }
 
-fn einsum(call: &Call<'_>) -> Made {
+fn einsum(call: &Call<'_>) -> Outputs {
     let equation = call.text("equation").ok_or("`equation` is missing")?;
     let letters: String = equation.chars().filter(|letter| !letter.is_whitespace()).collect();
     let (left, right) = match letters.split_once("->") {

@@ -2,7 +2,8 @@
 
 use lodstone_model::DType;
 
-use super::{Call, Made, Run, one};
+use super::Run;
+use crate::call::{Call, Outputs, one};
 use crate::curves::Erf;
 use crate::error::Outcome;
 use crate::tensor::{
@@ -108,7 +109,7 @@ fn split_first(call: &Call<'_>) -> Outcome<(Dense, Vec<Dense>)> {
 }
 
 /// Combines booleans.
-fn truths(call: &Call<'_>, of: fn(&Dense, &Dense) -> Outcome<Dense>) -> Made {
+fn truths(call: &Call<'_>, of: fn(&Dense, &Dense) -> Outcome<Dense>) -> Outputs {
     match call.input(0)?.dtype() {
         DType::Bool => one(of(call.input(0)?, call.input(1)?)?),
         other => Err(format!("expected booleans, found {other}").into()),
@@ -116,22 +117,22 @@ fn truths(call: &Call<'_>, of: fn(&Dense, &Dense) -> Outcome<Dense>) -> Made {
 }
 
 /// Compares the inputs, or the second with the first.
-fn compare(call: &Call<'_>, how: Comparison, is_swapped: bool) -> Made {
+fn compare(call: &Call<'_>, how: Comparison, is_swapped: bool) -> Outputs {
     let (a, b) = (call.input(0)?, call.input(1)?);
     one(if is_swapped { b.compared(a, how)? } else { a.compared(b, how)? })
 }
 
 /// Returns the second input where the first is true, and the third elsewhere.
-fn choose(call: &Call<'_>) -> Made {
+fn choose(call: &Call<'_>) -> Outputs {
     one(call.input(2)?.masked(call.input(0)?, call.input(1)?)?)
 }
 
-fn extreme(call: &Call<'_>, greatest: bool) -> Made {
+fn extreme(call: &Call<'_>, greatest: bool) -> Outputs {
     let (first, rest) = split_first(call)?;
     one(rest.iter().try_fold(first, |best, next| best.extreme(next, greatest))?)
 }
 
-fn clip(call: &Call<'_>) -> Made {
+fn clip(call: &Call<'_>) -> Outputs {
     let mut y = call.input(0)?.clone();
     for (number, greatest) in [(1, true), (2, false)] {
         if let Some(limit) = call.optional(number) {
@@ -145,13 +146,13 @@ fn clip(call: &Call<'_>) -> Made {
 }
 
 /// Integer division rounds towards 0.
-fn divide(call: &Call<'_>) -> Made {
+fn divide(call: &Call<'_>) -> Outputs {
     let (a, b) = (call.input(0)?, call.input(1)?);
     one(if a.dtype().is_float() { a.over(b)? } else { a.divided(b, Division::Quotient)? })
 }
 
 /// The remainder has the sign of the divisor; with `fmod`, that of the dividend.
-fn modulo(call: &Call<'_>) -> Made {
+fn modulo(call: &Call<'_>) -> Outputs {
     let (a, b) = (call.input(0)?, call.input(1)?);
     let is_truncated = call.int("fmod", 0) != 0;
     one(match (a.dtype().is_float(), is_truncated) {
@@ -171,7 +172,7 @@ fn modulo(call: &Call<'_>) -> Made {
 }
 
 /// The result has the type of the base.
-fn power(call: &Call<'_>) -> Made {
+fn power(call: &Call<'_>) -> Outputs {
     let (base, exponent) = (call.input(0)?, call.input(1)?);
     let to = base.dtype();
     // Integers go through double precision, which is exact up to 53 bits.
@@ -180,7 +181,7 @@ fn power(call: &Call<'_>) -> Made {
 }
 
 /// Moves the bits of integers.
-fn shift(call: &Call<'_>) -> Made {
+fn shift(call: &Call<'_>) -> Outputs {
     let (a, b) = (call.input(0)?, call.input(1)?);
     check_alike(a, b)?;
     one(match call.text("direction").as_deref() {

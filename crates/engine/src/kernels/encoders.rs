@@ -6,13 +6,14 @@ use bytes::Bytes;
 use lodstone_model::{AttributeValue, DType, Op};
 use lodstone_schema::Finding;
 
-use super::dims::bounded;
 use super::scores::{Rows, scored};
 use super::sequence::{attribute, value};
-use super::{Call, Made, Run, RunValues, count, one};
+use super::{Run, RunValues};
 use crate::budget::Memory;
+use crate::call::{Call, Outputs, one};
+use crate::dims::count;
 use crate::error::Outcome;
-use crate::tensor::Dense;
+use crate::tensor::{Dense, bounded};
 use crate::value::{Strings, Value};
 
 pub(super) fn kernel(kind: &str) -> Option<Run> {
@@ -43,7 +44,7 @@ fn features(shape: &[usize]) -> Outcome<usize> {
 }
 
 /// Subtracts an offset and multiplies by a scale, one for all or one for each feature.
-fn scale(call: &Call<'_>) -> Made {
+fn scale(call: &Call<'_>) -> Outputs {
     let (x, offsets, scales) = (call.input(0)?, call.floats("offset"), call.floats("scale"));
     let features = features(&x.shape())?;
     if offsets.len() != scales.len() || ![1, features].contains(&scales.len()) {
@@ -68,7 +69,7 @@ fn single(value: f64) -> f32 {
 }
 
 /// Divides each row by its maximum or a norm; rows of 0 stay the same.
-fn normalize(call: &Call<'_>) -> Made {
+fn normalize(call: &Call<'_>) -> Outputs {
     let x = call.input(0)?;
     let norm = call.text("norm").unwrap_or_else(|| "MAX".to_owned());
     let of = |row: &[f32]| -> Outcome<Vec<f32>> {
@@ -91,7 +92,7 @@ fn normalize(call: &Call<'_>) -> Made {
 }
 
 /// Replaces one value, which may be NaN, by another one: one for all, or one for each feature.
-fn impute(call: &Call<'_>) -> Made {
+fn impute(call: &Call<'_>) -> Outputs {
     let x = call.input(0)?;
     let (shape, kind) = (x.shape(), x.dtype());
     let features = features(&shape)?;
@@ -115,7 +116,7 @@ fn impute(call: &Call<'_>) -> Made {
 }
 
 /// Concatenates the first features of each input, as many as the attribute has; missing ones are 0.
-fn join(call: &Call<'_>) -> Made {
+fn join(call: &Call<'_>) -> Outputs {
     let parts = call.all().iter().map(flat).collect::<Outcome<Vec<_>>>()?;
     let widths = call.ints("inputdimensions").unwrap_or_default();
     let widths = widths.iter().map(|width| count(*width)).collect::<Outcome<Vec<_>>>()?;
@@ -203,7 +204,7 @@ fn indices(x: &Value, categories: &Categories) -> Outcome<(Vec<Option<usize>>, V
 }
 
 /// Strings to integers, and integers to strings.
-fn map_categories(op: &Op, inputs: &[Option<Value>], memory: Memory<'_>) -> Made {
+fn map_categories(op: &Op, inputs: &[Option<Value>], memory: Memory<'_>) -> Outputs {
     let (x, categories) = (value(inputs, 0)?, Categories::of(op));
     let _places = memory.reserve(elements(x).saturating_mul(INDEX))?;
     let (places, dims) = indices(x, &categories)?;
@@ -223,7 +224,7 @@ fn map_categories(op: &Op, inputs: &[Option<Value>], memory: Memory<'_>) -> Made
 }
 
 /// Adds a dim with a 1 for the category of each element, and zeros for the others.
-fn one_hot(op: &Op, inputs: &[Option<Value>], memory: Memory<'_>) -> Made {
+fn one_hot(op: &Op, inputs: &[Option<Value>], memory: Memory<'_>) -> Outputs {
     let categories = Categories::of(op);
     let number = categories.numbers.len().max(categories.texts.len());
     let x = value(inputs, 0)?;

@@ -6,13 +6,13 @@ use bytes::Bytes;
 use lodstone_model::{AttributeValue, DType, Op};
 use lodstone_schema::Finding;
 
-use super::dims::bounded;
 use super::indexing::places;
 use super::sequence::value;
-use super::{Call, Made, Run, RunValues, one};
+use super::{Run, RunValues};
 use crate::budget::Memory;
+use crate::call::{Call, Outputs, one};
 use crate::error::Outcome;
-use crate::tensor::Dense;
+use crate::tensor::{Dense, bounded};
 use crate::value::{STRING, Strings, Value};
 
 pub(super) fn kernel(kind: &str) -> Option<Run> {
@@ -31,7 +31,7 @@ pub(super) fn values(kind: &str) -> Option<RunValues> {
 }
 
 /// Selects elements of the last axis; a vector is one row.
-fn extract(call: &Call<'_>) -> Made {
+fn extract(call: &Call<'_>) -> Outputs {
     let (x, numbers) = (call.input(0)?.clone(), call.input(1)?);
     let shape = x.shape();
     let (Some(last), dim) = (shape.len().checked_sub(1), shape.last().copied().unwrap_or(0)) else {
@@ -43,7 +43,7 @@ fn extract(call: &Call<'_>) -> Made {
 }
 
 /// Returns 1 where elements are above a threshold, and 0 elsewhere.
-fn binarize(call: &Call<'_>) -> Made {
+fn binarize(call: &Call<'_>) -> Outputs {
     let (x, threshold) = (call.input(0)?, f64::from(call.float("threshold", 0.0)));
     let above = |value: f64| f64::from(u8::from(value > threshold));
     let made = x.to_doubles()?.into_iter().map(above).collect();
@@ -120,7 +120,7 @@ impl Labels {
 }
 
 /// Replaces keys by values, and other elements by a default.
-fn encode(op: &Op, inputs: &[Option<Value>], memory: Memory<'_>) -> Made {
+fn encode(op: &Op, inputs: &[Option<Value>], memory: Memory<'_>) -> Outputs {
     let x = value(inputs, 0)?;
     let (keys, values) = match op.attribute("classes_strings") {
         Some(AttributeValue::Strings(_)) => classes(op, x)?,

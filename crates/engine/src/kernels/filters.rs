@@ -1,15 +1,16 @@
 //! Windows of signals, and the filters of the mel scale.
 
-use lodstone_model::DType;
 use std::f64::consts::PI;
 
+use lodstone_model::DType;
 use lodstone_schema::Finding;
 use lodstone_schema::onnx::dtype;
 
-use super::dims::{bounded, elements};
-use super::{Call, Made, Run, count, one};
+use super::Run;
+use crate::call::{Call, Outputs, one};
+use crate::dims::{count, elements};
 use crate::error::Outcome;
-use crate::tensor::Dense;
+use crate::tensor::{Dense, bounded};
 
 pub(super) fn kernel(kind: &str) -> Option<Run> {
     Some(match kind {
@@ -28,7 +29,7 @@ fn target(call: &Call<'_>) -> Outcome<DType> {
 }
 
 /// Returns a sum of cosines with the given factors: of 0, 1 and 2 periods over the window.
-fn window(call: &Call<'_>, factors: &[f64]) -> Made {
+fn window(call: &Call<'_>, factors: &[f64]) -> Outputs {
     let size = count(call.long(0, 0)?)?;
     bounded(&[size])?;
     let whole = if call.int("periodic", 1) != 0 { size } else { size.saturating_sub(1) };
@@ -45,7 +46,7 @@ fn window(call: &Call<'_>, factors: &[f64]) -> Made {
 }
 
 /// Returns triangular filters, evenly spaced on the mel scale: [frequencies, bins].
-fn mel(call: &Call<'_>) -> Made {
+fn mel(call: &Call<'_>) -> Outputs {
     (0..5).try_for_each(|number| call.input(number).map(drop))?;
     let (bins, length) = (count(call.long(0, 0)?)?, count(call.long(1, 0)?)?);
     let rate = count(call.long(2, 0)?)? as f64;

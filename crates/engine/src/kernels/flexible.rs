@@ -7,12 +7,11 @@ use lodstone_schema::Finding;
 use lodstone_schema::onnx::dtype;
 
 use super::attention::SCORES;
-use super::dims::bounded;
 use super::normalize::softmax;
 use super::sequence::{attribute, value};
 use crate::error::Outcome;
 use crate::narrow::supported;
-use crate::tensor::{Dense, product};
+use crate::tensor::{Dense, bounded, product};
 use crate::value::Value;
 
 fn item(value: &Value) -> Outcome<Dense> {
@@ -33,7 +32,7 @@ fn rows(x: Dense, key_heads: usize) -> Outcome<Dense> {
 /// Returns the memory for scores in bytes: several steps hold all of them at the same time.
 pub(crate) fn workspace(inputs: &[Option<Value>]) -> Outcome<u64> {
     let (query, keys) = (item(value(inputs, 0)?)?.shape(), item(value(inputs, 1)?)?.shape());
-    let dim = |shape: &[usize], at| super::dim_at(shape, at);
+    let dim = |shape: &[usize], at| crate::dims::dim_at(shape, at);
     let whole = [dim(&query, 0)?, dim(&query, 1)?, dim(&query, 2)?, dim(&keys, 2)?];
     Ok((bounded(&whole)? as u64).saturating_mul(SCORES))
 }

@@ -7,11 +7,12 @@ use std::collections::{BTreeSet, HashMap};
 
 use lodstone_model::{AttributeValue, DType};
 
-use super::dims::bounded;
+use super::Run;
 use super::scores::{Classes, Second, Transform, best, classified, scored};
-use super::{Call, Made, Run, count, one};
+use crate::call::{Call, Outputs, one};
+use crate::dims::count;
 use crate::error::Outcome;
-use crate::tensor::Dense;
+use crate::tensor::{Dense, bounded};
 
 pub(super) fn kernel(kind: &str) -> Option<Run> {
     Some(match kind {
@@ -238,7 +239,7 @@ fn each_row<T>(call: &Call<'_>, of: impl Fn(&[f64]) -> Outcome<T>) -> Outcome<Ve
     (0..rows).map(|at| of(row(at))).collect()
 }
 
-fn regress(call: &Call<'_>) -> Made {
+fn regress(call: &Call<'_>) -> Outputs {
     let targets = count(call.int("n_targets", 1))?;
     let (transform, rows) = (Transform::of(call)?, call.input(0)?.shape());
     bounded(&[rows.first().copied().unwrap_or(1), targets])?;
@@ -308,7 +309,7 @@ impl Binary {
     }
 }
 
-fn classify(call: &Call<'_>) -> Made {
+fn classify(call: &Call<'_>) -> Outputs {
     let (transform, classes) = (Transform::of(call)?, Classes::of(call, "classlabels_int64s")?);
     let width = classes.count();
     bounded(&[call.input(0)?.shape().first().copied().unwrap_or(1), width])?;

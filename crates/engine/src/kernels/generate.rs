@@ -5,10 +5,11 @@ use lodstone_schema::Finding;
 use lodstone_schema::onnx::dtype;
 use lodstone_store::Blob;
 
-use super::dims::{MAX_ELEMENTS, bounded, dims_from, elements, long};
-use super::{Call, Made, Run, at_mut, axis, one};
+use super::Run;
+use crate::call::{Call, Outputs, one};
+use crate::dims::{at_mut, axis, dims_from, elements, long};
 use crate::narrow::supported;
-use crate::tensor::Dense;
+use crate::tensor::{Dense, MAX_ELEMENTS, bounded};
 
 pub(super) fn kernel(kind: &str) -> Option<Run> {
     Some(match kind {
@@ -21,7 +22,7 @@ pub(super) fn kernel(kind: &str) -> Option<Run> {
     })
 }
 
-fn constant(call: &Call<'_>) -> Made {
+fn constant(call: &Call<'_>) -> Outputs {
     let made = call.op.attributes.iter().find_map(|attribute| {
         let floats = |values: &[f32], shape: &[usize]| Dense::from_vec(values.to_vec(), shape);
         Some(match (attribute.name.as_str(), &attribute.value) {
@@ -38,7 +39,7 @@ fn constant(call: &Call<'_>) -> Made {
     one(made.ok_or("no value is a dense tensor of numbers")??)
 }
 
-fn constant_of_shape(call: &Call<'_>) -> Made {
+fn constant_of_shape(call: &Call<'_>) -> Outputs {
     let dims = dims_from(&call.list(0)?)?;
     let zero = || Tensor::dense(DType::Float32, vec![1], Blob::memory(vec![0; 4]));
     let value = match call.op.attribute("value") {
@@ -53,7 +54,7 @@ fn constant_of_shape(call: &Call<'_>) -> Made {
 }
 
 /// Returns 1 on a diagonal.
-fn eye_like(call: &Call<'_>) -> Made {
+fn eye_like(call: &Call<'_>) -> Outputs {
     let x = call.input(0)?;
     let shape = x.shape();
     let [rows, columns] = *shape.as_slice() else {
@@ -78,7 +79,7 @@ fn eye_like(call: &Call<'_>) -> Made {
 }
 
 /// Returns one of two values, the second where the index along the new axis equals the input.
-fn one_hot(call: &Call<'_>) -> Made {
+fn one_hot(call: &Call<'_>) -> Outputs {
     let (numbers, values) = (call.input(0)?, call.input(2)?);
     let depth = call.input(1)?.to_doubles()?.first().copied().ok_or("the depth is missing")?;
     if !(0.0..=MAX_ELEMENTS as f64).contains(&depth) {
@@ -112,7 +113,7 @@ fn one_hot(call: &Call<'_>) -> Made {
     one(off.masked(&Dense::truths(&mask, &dims)?, &on)?)
 }
 
-fn range(call: &Call<'_>) -> Made {
+fn range(call: &Call<'_>) -> Outputs {
     let (start, limit, step) = (call.input(0)?, call.input(1)?, call.input(2)?);
     let to = start.dtype();
     if !to.is_float() {

@@ -2,11 +2,12 @@
 
 use lodstone_schema::Finding;
 
-use super::dims::{bounded, dims_from, elements};
+use super::Run;
 use super::windows::{Windows, spatial};
-use super::{Call, Made, Run, count, one};
+use crate::call::{Call, Outputs, one};
+use crate::dims::{count, dims_from, elements};
 use crate::error::Outcome;
-use crate::tensor::{Dense, product};
+use crate::tensor::{Dense, bounded, product};
 
 pub(super) fn kernel(kind: &str) -> Option<Run> {
     Some(match kind {
@@ -17,7 +18,7 @@ pub(super) fn kernel(kind: &str) -> Option<Run> {
 }
 
 /// Returns the coordinates of each position of an image, from -1 to 1, after an affine map.
-fn affine_grid(call: &Call<'_>) -> Made {
+fn affine_grid(call: &Call<'_>) -> Outputs {
     let theta = call.input(0)?;
     let sizes = dims_from(&call.list(1)?)?;
     let (Some(dims @ ([_, _] | [_, _, _])), Some(&batch)) = (sizes.get(2..), sizes.first()) else {
@@ -62,7 +63,7 @@ struct Deformed {
     to: [usize; 2],
 }
 
-fn deformed_conv(call: &Call<'_>) -> Made {
+fn deformed_conv(call: &Call<'_>) -> Outputs {
     let (x, filter, offsets) = (call.input(0)?, call.input(1)?, call.input(2)?);
     let (shape, sizes) = (x.shape(), filter.shape());
     let (&[batch, channels, high, wide], &[results, each, down, across]) =

@@ -1,7 +1,8 @@
 //! Indexing.
 
-use super::dims::long;
-use super::{Call, Made, Run, around, axis, dim_at, one};
+use super::Run;
+use crate::call::{Call, Outputs, one};
+use crate::dims::{around, axis, dim_at, long};
 use crate::error::Outcome;
 use crate::tensor::Dense;
 
@@ -28,7 +29,7 @@ pub(super) fn places(numbers: &Dense, dim: usize) -> Outcome<Vec<i64>> {
     Ok(places)
 }
 
-fn gather(call: &Call<'_>) -> Made {
+fn gather(call: &Call<'_>) -> Outputs {
     let (x, numbers) = (call.input(0)?.clone(), call.input(1)?);
     let shape = x.shape();
     let at = axis(call.int("axis", 0), shape.len())?;
@@ -39,7 +40,7 @@ fn gather(call: &Call<'_>) -> Made {
     one(made.reshaped(whole)?)
 }
 
-fn gather_elements(call: &Call<'_>) -> Made {
+fn gather_elements(call: &Call<'_>) -> Outputs {
     let (x, numbers) = (call.input(0)?, call.input(1)?);
     let shape = x.shape();
     let at = axis(call.int("axis", 0), shape.len())?;

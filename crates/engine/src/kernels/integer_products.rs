@@ -4,9 +4,10 @@
 use lodstone_model::DType;
 use lodstone_schema::Finding;
 
+use super::Run;
 use super::convolution::convolved;
 use super::quantize::saturated;
-use super::{Call, Made, Run, one};
+use crate::call::{Call, Outputs, one};
 use crate::error::Outcome;
 use crate::tensor::{Dense, product};
 
@@ -39,13 +40,13 @@ fn along(call: &Call<'_>, number: usize, axis: usize, rank: usize) -> Outcome<De
     list.reshaped((0..rank).map(dim).collect::<Vec<_>>())
 }
 
-fn conv(call: &Call<'_>) -> Made {
+fn conv(call: &Call<'_>) -> Outputs {
     let (x, filter) = (centred(call, 0, 2, usize::MAX)?, centred(call, 1, 3, 0)?);
     one(convolved(call, &x, &filter, None)?.cast_to(DType::Int32)?)
 }
 
 /// Scales a result, and adds the zero point of the output.
-fn requantized(call: &Call<'_>, y: &Dense, scales: [Dense; 3], axis: usize) -> Made {
+fn requantized(call: &Call<'_>, y: &Dense, scales: [Dense; 3], axis: usize) -> Outputs {
     let [a, b, own] = scales;
     let shape = y.shape();
     let y = y.times(&a.times(&b)?.over(&own)?.fitted(&shape)?)?.rounded()?;
@@ -54,7 +55,7 @@ fn requantized(call: &Call<'_>, y: &Dense, scales: [Dense; 3], axis: usize) -> M
     one(saturated(&y, zero.dtype())?)
 }
 
-fn quantized_conv(call: &Call<'_>) -> Made {
+fn quantized_conv(call: &Call<'_>) -> Outputs {
     let (x, filter) = (centred(call, 0, 2, usize::MAX)?, centred(call, 3, 5, 0)?);
     let bias = match call.optional(8) {
         Some(bias) => Some(bias.cast_to(DType::Float64)?),
@@ -67,7 +68,7 @@ fn quantized_conv(call: &Call<'_>) -> Made {
 }
 
 /// Scales and zero points are by row on the left and of the result, and by column on the right.
-fn quantized_product(call: &Call<'_>) -> Made {
+fn quantized_product(call: &Call<'_>) -> Outputs {
     let rank = |number: usize| Ok::<_, Finding>(call.input(number)?.shape().len());
     let (left, right) = (rank(0)?, rank(3)?);
     let row = |rank: usize| rank.checked_sub(2).unwrap_or(usize::MAX);

@@ -2,7 +2,8 @@
 
 use lodstone_schema::Finding;
 
-use super::{Call, Made, Run, one};
+use super::Run;
+use crate::call::{Call, Outputs, one};
 use crate::tensor::product;
 
 pub(super) fn kernel(kind: &str) -> Option<Run> {
@@ -13,7 +14,7 @@ pub(super) fn kernel(kind: &str) -> Option<Run> {
     })
 }
 
-fn gemm(call: &Call<'_>) -> Made {
+fn gemm(call: &Call<'_>) -> Outputs {
     let turned = |number: usize, name: &str| {
         let x = call.input(number)?;
         Ok::<_, Finding>(if call.int(name, 0) != 0 { x.permuted(&[1, 0])? } else { x.clone() })

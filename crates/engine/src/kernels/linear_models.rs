@@ -1,10 +1,13 @@
 //! Linear models of `ai.onnx.ml`.
 
+use lodstone_model::DType;
+
+use super::Run;
 use super::scores::{Classes, Rows, Second, Transform, best, classified, scored};
-use super::{Call, Made, Run, count, one};
+use crate::call::{Call, Outputs, one};
+use crate::dims::count;
 use crate::error::Outcome;
 use crate::tensor::{Dense, product};
-use lodstone_model::DType;
 
 pub(super) fn kernel(kind: &str) -> Option<Run> {
     Some(match kind {
@@ -37,7 +40,7 @@ fn scores(call: &Call<'_>, targets: usize) -> Outcome<Vec<Vec<f32>>> {
     Ok(y.to_singles()?.chunks_exact(targets).map(<[f32]>::to_vec).collect())
 }
 
-fn regress(call: &Call<'_>) -> Made {
+fn regress(call: &Call<'_>) -> Outputs {
     let (targets, transform) = (count(call.int("targets", 1))?, Transform::of(call)?);
     let mut rows = scores(call, targets)?;
     rows.iter_mut().for_each(|row| transform.apply(row, Second::Absent));
@@ -45,7 +48,7 @@ fn regress(call: &Call<'_>) -> Made {
 }
 
 /// A model of two classes may have one score, which is positive for the second class.
-fn classify(call: &Call<'_>) -> Made {
+fn classify(call: &Call<'_>) -> Outputs {
     let transform = Transform::of(call)?;
     let classes = Classes::of(call, "classlabels_ints")?;
     let targets = call.floats("intercepts").len();

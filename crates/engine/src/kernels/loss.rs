@@ -1,10 +1,11 @@
 //! Classification losses.
 
-use super::dims::{bounded, long};
+use super::Run;
 use super::normalize::log_softmax;
-use super::{Call, Run, all, one};
+use crate::call::{Call, all, one};
+use crate::dims::long;
 use crate::error::Outcome;
-use crate::tensor::Dense;
+use crate::tensor::{Dense, bounded};
 
 pub(super) fn kernel(kind: &str) -> Option<Run> {
     Some(match kind {

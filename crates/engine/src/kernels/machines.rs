@@ -8,10 +8,12 @@
 
 use std::ops::Range;
 
-use super::dims::bounded;
+use super::Run;
 use super::scores::{Classes, Rows, Second, Transform, best, classified, logistic, scored};
-use super::{Call, Made, Run, count, one};
+use crate::call::{Call, Outputs, one};
+use crate::dims::count;
 use crate::error::Outcome;
+use crate::tensor::bounded;
 
 pub(super) fn kernel(kind: &str) -> Option<Run> {
     Some(match kind {
@@ -99,7 +101,7 @@ fn first(list: &[f32], name: &str) -> Outcome<f32> {
     list.first().copied().ok_or_else(|| format!("expected `{name}`, found none").into())
 }
 
-fn regress(call: &Call<'_>) -> Made {
+fn regress(call: &Call<'_>) -> Outputs {
     let rows = Rows::of(call.input(0)?)?;
     let (coefficients, rho) = (call.floats("coefficients"), first(call.floats("rho"), "rho")?);
     let supports = count(call.int("n_supports", 0))?;
@@ -131,7 +133,7 @@ fn regress(call: &Call<'_>) -> Made {
 /// The scores of a row, and the index of its class.
 type Judged = (Vec<f32>, usize);
 
-fn classify(call: &Call<'_>) -> Made {
+fn classify(call: &Call<'_>) -> Outputs {
     let (rows, transform) = (Rows::of(call.input(0)?)?, Transform::of(call)?);
     let classes = Classes::of(call, "classlabels_ints")?;
     let number = classes.count();

@@ -6,12 +6,13 @@ use bytes::Bytes;
 use lodstone_model::{AttributeValue, DType, Op};
 use lodstone_schema::Finding;
 
-use super::dims::{bounded, whole};
+use super::RunValues;
 use super::sequence::{attribute, value};
-use super::{Made, RunValues, count, dim_at};
 use crate::budget::Memory;
+use crate::call::Outputs;
+use crate::dims::{count, dim_at, whole};
 use crate::error::Outcome;
-use crate::tensor::Dense;
+use crate::tensor::{Dense, bounded};
 use crate::value::{Map, STRING, Strings, VALUE, Value};
 
 pub(super) fn values(kind: &str) -> Option<RunValues> {
@@ -144,7 +145,7 @@ fn length(op: &Op, name: &str) -> u64 {
 }
 
 /// Returns the values of the keys of a vocabulary; those of missing keys are 0 or empty.
-fn vectorize(op: &Op, inputs: &[Option<Value>], memory: Memory<'_>) -> Made {
+fn vectorize(op: &Op, inputs: &[Option<Value>], memory: Memory<'_>) -> Outputs {
     let input = value(inputs, 0)?;
     let words = ["string_vocabulary", "int64_vocabulary"].iter().map(|name| length(op, name));
     let entries_of = pairs_of(input).saturating_add(words.sum());
@@ -172,7 +173,7 @@ fn vectorize(op: &Op, inputs: &[Option<Value>], memory: Memory<'_>) -> Made {
 }
 
 /// Returns the values of a map in the order of their integer keys; in the sparse form, a key is the index of its value.
-fn cast(op: &Op, inputs: &[Option<Value>], memory: Memory<'_>) -> Made {
+fn cast(op: &Op, inputs: &[Option<Value>], memory: Memory<'_>) -> Outputs {
     let text = |name: &str| match op.attribute(name) {
         Some(AttributeValue::String(text)) => text.to_string(),
         _ => String::new(),
@@ -234,7 +235,7 @@ fn converted(value: &Scalar, to: DType) -> Outcome<Scalar> {
 }
 
 /// Returns a sequence of maps from labels to scores, one for each row.
-fn zip(op: &Op, inputs: &[Option<Value>], memory: Memory<'_>) -> Made {
+fn zip(op: &Op, inputs: &[Option<Value>], memory: Memory<'_>) -> Outputs {
     let x = value(inputs, 0)?.dense()?;
     let keys = list(op, "classlabels_strings").or_else(|| list(op, "classlabels_int64s"));
     let keys = keys.ok_or("expected labels, found none")?;

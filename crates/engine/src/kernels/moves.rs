@@ -4,9 +4,10 @@ use bytes::Bytes;
 use lodstone_model::Op;
 use lodstone_schema::Finding;
 
-use super::dims::long;
-use super::{Call, Made, Run};
+use super::Run;
 use crate::budget::Memory;
+use crate::call::{Call, Outputs};
+use crate::dims::long;
 use crate::error::Outcome;
 use crate::narrow::supported;
 use crate::tensor::Dense;
@@ -47,7 +48,7 @@ pub(super) fn are_texts(op: &Op, inputs: &[Option<&Value>]) -> bool {
 }
 
 /// Runs a kernel on the indices of the strings of all inputs.
-pub(super) fn run(run: Run, op: &Op, inputs: &[Option<Value>], memory: Memory<'_>) -> Made {
+pub(super) fn run(run: Run, op: &Op, inputs: &[Option<Value>], memory: Memory<'_>) -> Outputs {
     let count = inputs.iter().flatten().map(|value| match value {
         Value::Strings(strings) => strings.elements().len() as u64,
         _ => 0,
@@ -76,5 +77,5 @@ pub(super) fn run(run: Run, op: &Op, inputs: &[Option<Value>], memory: Memory<'_
         let found = found.ok_or_else(|| Finding::internal("an index has no string"))?;
         Ok(Value::Strings(Strings::new(indices.shape(), found)?))
     };
-    run(&Call { op, inputs: items, memory })?.into_iter().map(strings).collect::<Outcome<_>>()
+    run(&Call::of(op, items, memory))?.into_iter().map(strings).collect::<Outcome<_>>()
 }

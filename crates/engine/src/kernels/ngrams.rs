@@ -4,12 +4,13 @@ use std::collections::HashMap;
 
 use lodstone_model::{DType, Op};
 
-use super::dims::bounded;
+use super::RunValues;
 use super::sequence::value;
-use super::{Call, Made, RunValues, count};
 use crate::budget::Memory;
+use crate::call::{Call, Outputs};
+use crate::dims::count;
 use crate::error::Outcome;
-use crate::tensor::Dense;
+use crate::tensor::{Dense, bounded};
 use crate::value::Value;
 
 pub(super) fn kernel(kind: &str) -> Option<RunValues> {
@@ -31,7 +32,7 @@ struct Pool {
     most: usize,
 }
 
-fn frequencies(op: &Op, inputs: &[Option<Value>], memory: Memory<'_>) -> Made {
+fn frequencies(op: &Op, inputs: &[Option<Value>], memory: Memory<'_>) -> Outputs {
     let call = &Call::new(op, &[])?;
     let (x, mut known) = (value(inputs, 0)?, HashMap::new());
     let elements = match x {

@@ -4,7 +4,9 @@ use lodstone_model::DType;
 use lodstone_schema::Finding;
 use lodstone_schema::onnx::dtype;
 
-use super::{Call, Made, Run, all, at_mut, axis, count, one};
+use super::Run;
+use crate::call::{Call, Outputs, all, one};
+use crate::dims::{at_mut, axis, count};
 use crate::error::Outcome;
 use crate::tensor::{Dense, Order, Summed, bytes_of, elements, floats, sum_of, wrapped, zeroed};
 use crate::threads::each_chunk;
@@ -94,7 +96,7 @@ fn rows<S: Shares, T: Summed>(x: &Dense) -> Outcome<Dense> {
     wrapped(bytes_of(made), x.shape(), Order::RowMajor, x.dtype())
 }
 
-fn shares(call: &Call<'_>, of: fn(&Dense, usize) -> Outcome<Dense>) -> Made {
+fn shares(call: &Call<'_>, of: fn(&Dense, usize) -> Outcome<Dense>) -> Outputs {
     let x = call.input(0)?;
     if x.dims().contains(&0) {
         return one(x.clone());
@@ -122,7 +124,7 @@ fn standard(x: &Dense, axes: &[usize], epsilon: f64) -> Outcome<[Dense; 3]> {
 }
 
 /// Normalizes with given statistics; batch statistics are computed in training only.
-fn batch_normalization(call: &Call<'_>) -> Made {
+fn batch_normalization(call: &Call<'_>) -> Outputs {
     let x = call.input(0)?;
     let rank = x.shape().len();
     // Vectors have one channel.
@@ -166,7 +168,7 @@ fn batch_normalization(call: &Call<'_>) -> Made {
 }
 
 /// Normalizes each channel of each example by itself.
-fn instance_normalization(call: &Call<'_>) -> Made {
+fn instance_normalization(call: &Call<'_>) -> Outputs {
     let x = call.input(0)?;
     let wide = x.widened()?;
     let rank = x.shape().len();
@@ -178,7 +180,7 @@ fn instance_normalization(call: &Call<'_>) -> Made {
 }
 
 /// Normalizes groups of channels of each example.
-fn group_normalization(call: &Call<'_>) -> Made {
+fn group_normalization(call: &Call<'_>) -> Outputs {
     let x = call.input(0)?;
     let shape = x.shape();
     let groups = count(call.int("num_groups", 0))?;
@@ -214,7 +216,7 @@ fn stashed(x: &Dense) -> Outcome<Dense> {
     }
 }
 
-fn layer_normalization(call: &Call<'_>) -> Made {
+fn layer_normalization(call: &Call<'_>) -> Outputs {
     let x = call.input(0)?;
     let axes = inner_axes(call, x)?;
     let wide = stashed(x)?;
@@ -230,7 +232,7 @@ fn layer_normalization(call: &Call<'_>) -> Made {
     all([y, mean.cast_to(stash)?, inverse.cast_to(stash)?])
 }
 
-fn root_mean_square(call: &Call<'_>) -> Made {
+fn root_mean_square(call: &Call<'_>) -> Outputs {
     let (x, scale) = (call.input(0)?, call.input(1)?);
     let axes = inner_axes(call, x)?;
     let wide = stashed(x)?;
@@ -241,7 +243,7 @@ fn root_mean_square(call: &Call<'_>) -> Made {
 }
 
 /// Divides by the norm along an axis; where that is 0, the result is 0.
-fn lp_normalization(call: &Call<'_>) -> Made {
+fn lp_normalization(call: &Call<'_>) -> Outputs {
     let x = call.input(0)?;
     let at = axis(call.int("axis", -1), x.shape().len())?;
     let wide = x.widened()?;
@@ -255,7 +257,7 @@ fn lp_normalization(call: &Call<'_>) -> Made {
 }
 
 /// Local response normalization: divides by the squares of neighbouring channels.
-fn local_response(call: &Call<'_>) -> Made {
+fn local_response(call: &Call<'_>) -> Outputs {
     let x = call.input(0)?;
     let shape = x.shape();
     let channels = *shape.get(1).ok_or("expected channels in the second dimension")?;
@@ -287,7 +289,7 @@ fn local_response(call: &Call<'_>) -> Made {
     one(wide.over(&power)?.cast_to(x.dtype())?)
 }
 
-fn mean_variance(call: &Call<'_>) -> Made {
+fn mean_variance(call: &Call<'_>) -> Outputs {
     let x = call.input(0)?;
     let rank = x.shape().len();
     let axes = call.ints("axes").unwrap_or(&[0, 2, 3]);

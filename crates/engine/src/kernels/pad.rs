@@ -2,10 +2,11 @@
 
 use lodstone_schema::Finding;
 
-use super::dims::{bounded, long};
-use super::{Call, Made, Run, at_mut, axis, dim_at, one};
+use super::Run;
+use crate::call::{Call, Outputs, one};
+use crate::dims::{at_mut, axis, dim_at, long};
 use crate::error::Outcome;
-use crate::tensor::Dense;
+use crate::tensor::{Dense, bounded};
 
 pub(super) fn kernel(kind: &str) -> Option<Run> {
     Some(match kind {
@@ -58,7 +59,7 @@ impl Dense {
     }
 }
 
-fn pad(call: &Call<'_>) -> Made {
+fn pad(call: &Call<'_>) -> Outputs {
     let mut x = call.input(0)?.clone();
     let rank = x.shape().len();
     let numbers = call.list(1)?;
@@ -109,7 +110,7 @@ fn pad(call: &Call<'_>) -> Made {
         }
         let length = kept.saturating_add(before).saturating_add(behind);
         let mut whole = shape.clone();
-        *at_mut(&mut whole, at)? = super::count(length)?;
+        *at_mut(&mut whole, at)? = crate::dims::count(length)?;
         bounded(&whole)?;
         let places: Vec<i64> =
             (-before..kept + behind).map(|place| first + inside(place, kept)).collect();
@@ -119,7 +120,7 @@ fn pad(call: &Call<'_>) -> Made {
 }
 
 /// Crops or pads both ends with 0.
-fn center(call: &Call<'_>) -> Made {
+fn center(call: &Call<'_>) -> Outputs {
     let x = call.input(0)?.clone();
     let shape = x.shape();
     let sizes = call.list(1)?;
@@ -132,7 +133,7 @@ fn center(call: &Call<'_>) -> Made {
     }
     let mut pads = vec![(0, 0); shape.len()];
     for (at, size) in axes.iter().zip(&sizes) {
-        let missing = long(super::count(*size)?) - long(dim_at(&shape, *at)?);
+        let missing = long(crate::dims::count(*size)?) - long(dim_at(&shape, *at)?);
         // The smaller half comes first.
         let begin = missing / 2;
         *at_mut(&mut pads, *at)? = (begin, missing - begin);

@@ -1,7 +1,8 @@
 //! Reshaping, transposing, slicing, splitting and concatenation.
 
-use super::dims::{dims_from, long};
-use super::{Call, Made, Run, at_mut, axis, count, dim_at, one};
+use super::Run;
+use crate::call::{Call, Outputs, one};
+use crate::dims::{at_mut, axis, count, dim_at, dims_from, long};
 use crate::error::Outcome;
 use crate::tensor::{Dense, Slice, common};
 
@@ -37,7 +38,7 @@ pub(super) fn kernel(kind: &str) -> Option<Run> {
     })
 }
 
-fn concat(call: &Call<'_>) -> Made {
+fn concat(call: &Call<'_>) -> Outputs {
     let items = call.all();
     let rank = items.first().map_or(0, |item| item.shape().len());
     let at = axis(call.int("axis", 0), rank)?;
@@ -46,14 +47,14 @@ fn concat(call: &Call<'_>) -> Made {
     one(Dense::joined(if some.is_empty() { &items } else { &some }, at)?)
 }
 
-fn expand(call: &Call<'_>) -> Made {
+fn expand(call: &Call<'_>) -> Outputs {
     let dims = dims_from(&call.list(1)?)?;
     let x = call.input(0)?.clone();
     let shape = common(x.dims(), &dims)?;
     one(x.expanded(&shape)?)
 }
 
-fn reshape(call: &Call<'_>) -> Made {
+fn reshape(call: &Call<'_>) -> Outputs {
     let x = call.input(0)?.clone();
     let (shape, dims) = (x.shape(), call.list(1)?);
     let keeps = call.int("allowzero", 0) == 0;
@@ -83,7 +84,7 @@ fn reshape(call: &Call<'_>) -> Made {
     one(x.reshaped(dims_now)?)
 }
 
-fn shape(call: &Call<'_>) -> Made {
+fn shape(call: &Call<'_>) -> Outputs {
     let shape = call.input(0)?.shape();
     let rank = long(shape.len());
     // A range that starts before the first dim starts with it.
@@ -95,7 +96,7 @@ fn shape(call: &Call<'_>) -> Made {
 }
 
 /// Selects ranges of elements, forwards or backwards.
-fn slice(call: &Call<'_>) -> Made {
+fn slice(call: &Call<'_>) -> Outputs {
     let x = call.input(0)?.clone();
     let shape = x.shape();
     let starts = call.list(1)?;
@@ -125,14 +126,14 @@ fn slice(call: &Call<'_>) -> Made {
             }
         };
         let count = count(reach.max(0))?.div_ceil(count(step.saturating_abs())?);
-        let start = if count == 0 { 0 } else { super::count(start)? };
+        let start = if count == 0 { 0 } else { crate::dims::count(start)? };
         let step = isize::try_from(step).map_err(|_| "a step is too large")?;
         *at_mut(&mut slices, at)? = Slice { start, count, step };
     }
     one(x.sliced(&slices)?)
 }
 
-fn split(call: &Call<'_>) -> Made {
+fn split(call: &Call<'_>) -> Outputs {
     let x = call.input(0)?;
     let shape = x.shape();
     let at = axis(call.int("axis", 0), shape.len())?;
@@ -158,7 +159,7 @@ fn split(call: &Call<'_>) -> Made {
     sizes.iter().map(piece).collect()
 }
 
-fn squeeze(call: &Call<'_>) -> Made {
+fn squeeze(call: &Call<'_>) -> Outputs {
     let x = call.input(0)?.clone();
     let shape = x.shape();
     let gone: Vec<usize> = match call.longs(1)? {
@@ -173,7 +174,7 @@ fn squeeze(call: &Call<'_>) -> Made {
     one(x.reshaped(rest)?)
 }
 
-fn unsqueeze(call: &Call<'_>) -> Made {
+fn unsqueeze(call: &Call<'_>) -> Outputs {
     let x = call.input(0)?.clone();
     let axes = call.list(1)?;
     let rank = x.shape().len() + axes.len();

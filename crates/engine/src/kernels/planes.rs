@@ -305,7 +305,7 @@ impl Axis {
 impl Windows {
     /// Returns the windows along an axis of an image by the places in them.
     fn axis(&self, axis: usize, dim: usize, steps: usize) -> Outcome<Axis> {
-        let at = |list: &[usize]| super::dim_at(list, axis);
+        let at = |list: &[usize]| crate::dims::dim_at(list, axis);
         let (size, stride, apart) = (at(&self.size)?, at(&self.strides)?, at(&self.dilations)?);
         let befores: Vec<usize> = self.pads.iter().map(|(before, _)| *before).collect();
         let before = at(&befores)?;

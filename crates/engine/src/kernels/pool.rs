@@ -1,12 +1,14 @@
 //! Pooling.
 
-use super::dims::{bounded, long};
+use lodstone_model::DType;
+
+use super::Run;
 use super::planes::{Order, Planes};
 use super::windows::{Windows, spatial};
-use super::{Call, Made, Run, all, count, dim_at, one};
+use crate::call::{Call, Outputs, all, one};
+use crate::dims::{count, dim_at, long};
 use crate::error::Outcome;
-use crate::tensor::{Comparison, Dense, Extreme, Slice};
-use lodstone_model::DType;
+use crate::tensor::{Comparison, Dense, Extreme, Slice, bounded};
 
 /// The maximum number of elements of a window; each is one step of the computation.
 const MAX_STEPS: usize = 1 << 16;
@@ -34,7 +36,7 @@ fn global(call: &Call<'_>, of: fn(&Dense, &[usize]) -> Outcome<Dense>) -> Outcom
 }
 
 /// Returns the norm of each feature map.
-fn global_norm(call: &Call<'_>) -> Made {
+fn global_norm(call: &Call<'_>) -> Outputs {
     let x = call.input(0)?;
     let p = call.int("p", 2) as f64;
     if p < 1.0 || x.shape().contains(&0) {
@@ -47,7 +49,7 @@ fn global_norm(call: &Call<'_>) -> Made {
 
 /// Returns the maximum of each feature map. If it has NaNs, only the elements after the last NaN count; if there are
 /// none, the result is NaN.
-fn global_max(call: &Call<'_>) -> Made {
+fn global_max(call: &Call<'_>) -> Outputs {
     let pooled = global(call, |x, axes| {
         axes.iter().try_fold(x.clone(), |x, axis| x.extremes(*axis, Extreme::Greatest))
     })?;
@@ -158,7 +160,7 @@ impl Plan {
     }
 }
 
-fn average_pool(call: &Call<'_>) -> Made {
+fn average_pool(call: &Call<'_>) -> Outputs {
     let (x, plan) = (call.input(0)?, Plan::of(call)?);
     if x.shape().contains(&0) {
         let whole = [&plan.front[..], &plan.steps].concat();
@@ -177,7 +179,7 @@ fn average_pool(call: &Call<'_>) -> Made {
     one(sum.over(&plan.sum(&inside)?)?.cast_to(x.dtype())?)
 }
 
-fn max_pool(call: &Call<'_>) -> Made {
+fn max_pool(call: &Call<'_>) -> Outputs {
     let (x, plan) = (call.input(0)?, Plan::of(call)?);
     let (kind, shape) = (x.dtype(), x.shape());
     if shape.contains(&0) {
@@ -233,7 +235,7 @@ fn places_of(shape: &[usize], columns: bool) -> Outcome<Dense> {
     Dense::longs(&all).reshaped(turned)?.permuted(&order)
 }
 
-fn lp_pool(call: &Call<'_>) -> Made {
+fn lp_pool(call: &Call<'_>) -> Outputs {
     let (x, plan) = (call.input(0)?, Plan::of(call)?);
     if x.shape().contains(&0) {
         return Err(format!("{:?} has no elements to pool", x.shape()).into());

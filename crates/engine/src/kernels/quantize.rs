@@ -4,9 +4,10 @@ use lodstone_model::{DType, Op};
 use lodstone_schema::Finding;
 use lodstone_schema::onnx::dtype;
 
-use super::dims::long;
-use super::{Call, Made, Run, RunValues, all, axis, count, dim_at, one};
+use super::{Run, RunValues};
 use crate::budget::Memory;
+use crate::call::{Call, Outputs, all, one};
+use crate::dims::{axis, count, dim_at, long};
 use crate::error::Outcome;
 use crate::narrow::{Power, Rounding, is_narrow, narrowed};
 use crate::tensor::{Dense, product};
@@ -85,7 +86,7 @@ fn spread(call: &Call<'_>, part: &Dense, shape: &[usize]) -> Outcome<Dense> {
     part.selected(at, &places)
 }
 
-fn quantize(op: &Op, inputs: &[Option<Value>], _: Memory<'_>) -> Made {
+fn quantize(op: &Op, inputs: &[Option<Value>], _: Memory<'_>) -> Outputs {
     let call = &Call::widened(op, inputs)?;
     let (x, scale) = (call.input(0)?, call.input(1)?);
     let shape = x.shape();
@@ -119,7 +120,7 @@ pub(super) fn saturated(x: &Dense, to: DType) -> Outcome<Dense> {
     x.clamped(least, greatest)?.cast_to(to)
 }
 
-fn dequantize(op: &Op, inputs: &[Option<Value>], _: Memory<'_>) -> Made {
+fn dequantize(op: &Op, inputs: &[Option<Value>], _: Memory<'_>) -> Outputs {
     let call = &Call::widened(op, inputs)?;
     let (x, scale) = (call.input(0)?, call.input(1)?);
     let shape = x.shape();
@@ -135,7 +136,7 @@ fn dequantize(op: &Op, inputs: &[Option<Value>], _: Memory<'_>) -> Made {
 }
 
 /// Quantizes to 8 bits by the minimum and the maximum, with 0 in the range.
-fn quantize_by_range(call: &Call<'_>) -> Made {
+fn quantize_by_range(call: &Call<'_>) -> Outputs {
     let x = call.input(0)?;
     if x.dtype() != DType::Float32 {
         return Err(format!("expected single precision, found {}", x.dtype()).into());
@@ -156,7 +157,7 @@ fn quantize_by_range(call: &Call<'_>) -> Made {
 }
 
 /// Subtracts the zero points of quantized matrices: by row on the left, by column on the right.
-fn multiply(call: &Call<'_>) -> Made {
+fn multiply(call: &Call<'_>) -> Outputs {
     let side = |number: usize, is_left: bool| {
         let x = call.input(number)?.cast_to(DType::Int32)?;
         let Some(zero) = call.optional(number + 2) else { return Ok::<_, Finding>(x) };

@@ -13,10 +13,11 @@ use lodstone_store::checksum;
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
 
-use super::dims::{bounded, dims_from, long};
-use super::{Call, Made, Run, all, count, one};
+use super::Run;
+use crate::call::{Call, Outputs, all, one};
+use crate::dims::{count, dims_from, long};
 use crate::error::Outcome;
-use crate::tensor::Dense;
+use crate::tensor::{Dense, bounded};
 
 pub(super) fn kernel(kind: &str) -> Option<Run> {
     Some(match kind {
@@ -31,7 +32,7 @@ pub(super) fn kernel(kind: &str) -> Option<Run> {
     })
 }
 
-fn like(call: &Call<'_>, of: fn(&Call<'_>, &[usize], Option<DType>) -> Made) -> Made {
+fn like(call: &Call<'_>, of: fn(&Call<'_>, &[usize], Option<DType>) -> Outputs) -> Outputs {
     let x = call.input(0)?;
     of(call, &x.shape(), Some(x.dtype()))
 }
@@ -79,14 +80,14 @@ impl Draws {
     }
 }
 
-fn uniform(call: &Call<'_>, dims: &[usize], default: Option<DType>) -> Made {
+fn uniform(call: &Call<'_>, dims: &[usize], default: Option<DType>) -> Outputs {
     let (low, high) = (f64::from(call.float("low", 0.0)), f64::from(call.float("high", 1.0)));
     let mut draws = Draws::of(call);
     let values = (0..bounded(dims)?).map(|_| low + draws.fraction() * (high - low)).collect();
     one(Dense::numbers(values, target(call, default)?, dims)?)
 }
 
-fn normal(call: &Call<'_>, dims: &[usize], default: Option<DType>) -> Made {
+fn normal(call: &Call<'_>, dims: &[usize], default: Option<DType>) -> Outputs {
     let (mean, scale) = (f64::from(call.float("mean", 0.0)), f64::from(call.float("scale", 1.0)));
     let (mut draws, count) = (Draws::of(call), bounded(dims)?);
     let mut values: Vec<f64> = (0..count.div_ceil(2)).flat_map(|_| draws.normals()).collect();
@@ -96,7 +97,7 @@ fn normal(call: &Call<'_>, dims: &[usize], default: Option<DType>) -> Made {
 }
 
 /// Draws 1 with the probability of each element, and 0 otherwise.
-fn bernoulli(call: &Call<'_>) -> Made {
+fn bernoulli(call: &Call<'_>) -> Outputs {
     let x = call.input(0)?;
     let mut draws = Draws::of(call);
     let draw = |share: f64| f64::from(u8::from(draws.fraction() < share));
@@ -106,7 +107,7 @@ fn bernoulli(call: &Call<'_>) -> Made {
 
 /// Returns the input and a mask of ones; in training, elements are dropped with a probability, and the others grow so that
 /// the mean stays.
-fn dropout(call: &Call<'_>) -> Made {
+fn dropout(call: &Call<'_>) -> Outputs {
     let x = call.input(0)?;
     let trains = match call.optional(2) {
         Some(mode) => mode.to_truths()?.contains(&true),
@@ -138,7 +139,7 @@ fn dropout(call: &Call<'_>) -> Made {
 }
 
 /// Draws classes by the logarithms of their probabilities: [batch, classes] to [batch, samples].
-fn multinomial(call: &Call<'_>) -> Made {
+fn multinomial(call: &Call<'_>) -> Outputs {
     let x = call.input(0)?;
     let (&[batch, classes], samples) = (x.shape().as_slice(), count(call.int("sample_size", 1))?)
     else {

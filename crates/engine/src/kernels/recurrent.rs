@@ -2,9 +2,11 @@
 
 use lodstone_schema::Finding;
 
+use super::Run;
 use super::onnx_runtime::by_range;
-use super::{Call, Made, Run, count};
+use crate::call::{Call, Outputs};
 use crate::curves::{at_least, at_most, softplus};
+use crate::dims::count;
 use crate::error::Outcome;
 use crate::tensor::{Dense, floats, product};
 
@@ -18,7 +20,7 @@ pub(super) fn kernel(kind: &str) -> Option<Run> {
 }
 
 /// Computes an LSTM whose input and state are quantized by their range; the weights are not.
-pub(super) fn dynamic_lstm(call: &Call<'_>) -> Made {
+pub(super) fn dynamic_lstm(call: &Call<'_>) -> Outputs {
     run(call, &["Sigmoid", "Tanh", "Tanh"], lstm)
 }
 
@@ -225,7 +227,7 @@ fn lstm(cell: &Cell<'_>, of_x: &Dense, state: &State) -> Outcome<State> {
 /// The memory of the tensors of a step without their elements, in bytes.
 const STEP: u64 = 448;
 
-fn run(call: &Call<'_>, curves: &[&str], step: Step) -> Made {
+fn run(call: &Call<'_>, curves: &[&str], step: Step) -> Outputs {
     let batch_first = call.int("layout", 0) != 0;
     let swap = |item: &Dense, order: &[usize]| match batch_first {
         true => item.permuted(order),
@@ -305,7 +307,7 @@ fn run(call: &Call<'_>, curves: &[&str], step: Step) -> Made {
     if !cells.is_empty() {
         outputs.push(swap(&Dense::joined(&cells, 0)?, &[1, 0, 2])?);
     }
-    super::all(outputs)
+    crate::call::all(outputs)
 }
 
 /// Sets the hidden state of sequences that ended before the last step to 0: it is not part of the range of states.

@@ -2,7 +2,9 @@
 
 use lodstone_model::DType;
 
-use super::{Call, Made, Run, axis, one};
+use super::Run;
+use crate::call::{Call, Outputs, one};
+use crate::dims::axis;
 use crate::error::Outcome;
 use crate::tensor::{Dense, Extreme, Fold, floats};
 
@@ -42,7 +44,7 @@ enum Reduction {
 }
 
 /// Reduces the axes; each becomes a dim of 1.
-fn reduce(call: &Call<'_>, how: &Reduction) -> Made {
+fn reduce(call: &Call<'_>, how: &Reduction) -> Outputs {
     let x = call.input(0)?;
     let shape = x.shape();
     let mut axes = match call.longs(1)?.filter(|axes| !axes.is_empty()) {
@@ -154,7 +156,7 @@ fn integers(x: &Dense, axes: &[usize], how: Reduction) -> Outcome<Dense> {
 }
 
 /// Returns the index of the extreme: the first of equal ones, or the last.
-fn arg(call: &Call<'_>, how: Extreme) -> Made {
+fn arg(call: &Call<'_>, how: Extreme) -> Outputs {
     let x = call.input(0)?;
     let shape = x.shape();
     let at = axis(call.int("axis", 0), shape.len().max(1))?;

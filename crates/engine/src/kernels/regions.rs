@@ -1,9 +1,10 @@
 //! Pooling of regions by their maximum.
 
-use super::dims::{bounded, whole};
-use super::{Call, Made, Run, count, one};
+use super::Run;
+use crate::call::{Call, Outputs, one};
+use crate::dims::{count, whole};
 use crate::error::Outcome;
-use crate::tensor::Dense;
+use crate::tensor::{Dense, bounded};
 
 pub(super) fn kernel(kind: &str) -> Option<Run> {
     Some(match kind {
@@ -17,7 +18,7 @@ const MAX_READS: usize = 1 << 31;
 
 /// Returns the maximum of each cell of each region, and 0 for cells without pixels: [regions, channels, height, width].
 /// A region is the number of an image, and the left, top, right and bottom pixel, which are inside.
-fn max_pool(call: &Call<'_>) -> Made {
+fn max_pool(call: &Call<'_>) -> Outputs {
     let (x, regions) = (call.input(0)?, call.input(1)?);
     let (shape, found) = (x.shape(), regions.shape());
     let (&[examples, channels, high, wide], &[many, 5]) = (shape.as_slice(), found.as_slice())
@@ -67,7 +68,7 @@ fn max_pool(call: &Call<'_>) -> Made {
 /// Returns the pixels of each cell along one dim.
 fn cells(first: f64, last: f64, cells: usize, dim: usize) -> Vec<std::ops::Range<usize>> {
     let size = (last - first + 1.0).max(1.0) / cells as f64;
-    let inside = |place: f64| super::dims::elements((place + first).clamp(0.0, dim as f64));
+    let inside = |place: f64| crate::dims::elements((place + first).clamp(0.0, dim as f64));
     let cell = |number: usize| {
         let number = number as f64;
         inside((number * size).floor())..inside(((number + 1.0) * size).ceil())

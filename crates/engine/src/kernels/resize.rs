@@ -3,10 +3,11 @@
 use lodstone_model::DType;
 use lodstone_schema::onnx::infer::scaled_size;
 
-use super::dims::{bounded, elements, whole};
-use super::{Call, Made, Run, at_mut, axis, count, dim_at, one};
+use super::Run;
+use crate::call::{Call, Outputs, one};
+use crate::dims::{at_mut, axis, count, dim_at, elements, whole};
 use crate::error::Outcome;
-use crate::tensor::Dense;
+use crate::tensor::{Dense, bounded};
 
 pub(super) fn kernel(kind: &str) -> Option<Run> {
     Some(match kind {
@@ -35,7 +36,7 @@ struct Side {
 /// Indices and weights of elements: one list per tap, with an entry for each result.
 type Taps = Vec<(Vec<i64>, Vec<f64>)>;
 
-fn resize(call: &Call<'_>) -> Made {
+fn resize(call: &Call<'_>) -> Outputs {
     let x = call.input(0)?;
     let shape = x.shape();
     let sides = sides(call, &shape)?;

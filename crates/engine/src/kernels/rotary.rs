@@ -2,12 +2,13 @@
 
 use lodstone_schema::Finding;
 
+use super::Run;
 use super::attention::heads;
-use super::dims::bounded;
 use super::indexing::places;
-use super::{Call, Made, Run, count, dim_at, one};
+use crate::call::{Call, Outputs, one};
+use crate::dims::{count, dim_at};
 use crate::error::Outcome;
-use crate::tensor::{Dense, check_alike};
+use crate::tensor::{Dense, bounded, check_alike};
 
 pub(super) fn kernel(kind: &str) -> Option<Run> {
     Some(match kind {
@@ -18,7 +19,7 @@ pub(super) fn kernel(kind: &str) -> Option<Run> {
 }
 
 /// Rotates pairs of elements of each head by the angles of its position.
-fn rotary(call: &Call<'_>) -> Made {
+fn rotary(call: &Call<'_>) -> Outputs {
     let shape = call.input(0)?.shape();
     // [batch, length, heads, size]
     let x = heads(call, 0, "num_heads")?.permuted(&[0, 2, 1, 3])?;
@@ -100,7 +101,7 @@ fn angles(call: &Call<'_>, number: usize, dims: [usize; 3]) -> Outcome<Dense> {
 }
 
 /// The swish of the first input times the second.
-fn gated(call: &Call<'_>) -> Made {
+fn gated(call: &Call<'_>) -> Outputs {
     let (a, b) = (call.input(0)?, call.input(1)?);
     check_alike(a, b)?;
     if a.shape() != b.shape() {

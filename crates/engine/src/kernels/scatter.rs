@@ -2,12 +2,14 @@
 
 use lodstone_model::DType;
 
-use super::dims::{bounded, long};
+use super::Run;
 use super::indexing::{check_inside, places};
-use super::{Call, Made, Run, axis, count, dim_at, one};
+use crate::call::{Call, Outputs, one};
+use crate::dims::{axis, count, dim_at, long};
 use crate::error::Outcome;
 use crate::tensor::{
-    Dense, Element, Number, Order, bits_of, bytes_of, check_alike, elements, numbers_of, wrapped,
+    Dense, Element, Number, Order, bits_of, bounded, bytes_of, check_alike, elements, numbers_of,
+    wrapped,
 };
 
 pub(super) fn kernel(kind: &str) -> Option<Run> {
@@ -57,7 +59,7 @@ fn rows(tuples: &Dense, shape: &[usize]) -> Outcome<Vec<i64>> {
     tuples.to_longs()?.chunks_exact(shape.len()).map(row).collect()
 }
 
-fn gather_nd(call: &Call<'_>) -> Made {
+fn gather_nd(call: &Call<'_>) -> Outputs {
     let (x, tuples) = (call.input(0)?.clone(), call.input(1)?);
     let (shape, outer) = (x.shape(), tuples.shape());
     let batch = count(call.int("batch_dims", 0))?;
@@ -113,7 +115,7 @@ fn check_updates(updates: &Dense, shape: &[usize]) -> Outcome<()> {
     }
 }
 
-fn scatter_nd(call: &Call<'_>) -> Made {
+fn scatter_nd(call: &Call<'_>) -> Outputs {
     let (x, tuples, updates) = (call.input(0)?, call.input(1)?, call.input(2)?);
     let (shape, outer) = (x.shape(), tuples.shape());
     let [front @ .., length] = outer.as_slice() else {
@@ -132,7 +134,7 @@ fn scatter_nd(call: &Call<'_>) -> Made {
     one(put(&table, &targets, &updates, reduction(call)?)?.reshaped(shape)?)
 }
 
-fn scatter_elements(call: &Call<'_>) -> Made {
+fn scatter_elements(call: &Call<'_>) -> Outputs {
     let (x, numbers, updates) = (call.input(0)?, call.input(1)?, call.input(2)?);
     let (shape, over) = (x.shape(), numbers.shape());
     let at = axis(call.int("axis", 0), shape.len())?;

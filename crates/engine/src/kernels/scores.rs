@@ -7,10 +7,9 @@
 use bytes::Bytes;
 use lodstone_schema::Finding;
 
-use super::dims::bounded;
-use super::{Call, Made};
+use crate::call::{Call, Outputs};
 use crate::error::Outcome;
-use crate::tensor::Dense;
+use crate::tensor::{Dense, bounded};
 use crate::value::{Strings, Value};
 
 /// The features of each row: [rows, features], or [features] for a single row.
@@ -198,6 +197,6 @@ pub(super) fn scored(rows: Vec<Vec<f32>>, width: usize) -> Outcome<Dense> {
 }
 
 /// Returns labels and scores.
-pub(super) fn classified(labels: Value, scores: &Dense) -> Made {
+pub(super) fn classified(labels: Value, scores: &Dense) -> Outputs {
     Ok(vec![labels, scores.clone().into()])
 }

@@ -4,10 +4,11 @@ use std::cmp::Ordering;
 
 use lodstone_model::DType;
 
-use super::dims::{bounded, long};
-use super::{Call, Made, Run, all, around, at_mut, axis, count, dim_at, one};
+use super::Run;
+use crate::call::{Call, Outputs, all, one};
+use crate::dims::{around, at_mut, axis, count, dim_at, long};
 use crate::error::Outcome;
-use crate::tensor::{Dense, Order, elements};
+use crate::tensor::{Dense, Order, bounded, elements};
 
 pub(super) fn kernel(kind: &str) -> Option<Run> {
     Some(match kind {
@@ -36,7 +37,7 @@ fn size_of_element(x: &Dense) -> Outcome<u64> {
     Ok(u64::from(x.dtype().bits().unwrap_or(8)).div_ceil(8))
 }
 
-fn compress(call: &Call<'_>) -> Made {
+fn compress(call: &Call<'_>) -> Outputs {
     let (x, mask) = (call.input(0)?.clone(), call.input(1)?);
     let _mask = call.workspace(&mask.shape(), 2)?;
     let mask = mask.to_truths()?;
@@ -63,7 +64,7 @@ fn compress(call: &Call<'_>) -> Made {
 }
 
 /// Returns indices with a row for each dim and a column for each element.
-fn non_zero(call: &Call<'_>) -> Made {
+fn non_zero(call: &Call<'_>) -> Outputs {
     let x = call.input(0)?;
     let shape = x.shape();
     let _truths = call.workspace(&shape, 2)?;
@@ -84,7 +85,7 @@ fn non_zero(call: &Call<'_>) -> Made {
 }
 
 /// Selects the top elements. Of equal ones the lowest index comes first. NaN is greater than all values.
-fn top_k(call: &Call<'_>) -> Made {
+fn top_k(call: &Call<'_>) -> Outputs {
     let x = call.input(0)?;
     let shape = x.shape();
     let at = axis(call.int("axis", -1), shape.len())?;
@@ -162,7 +163,7 @@ impl Keys {
 
 /// Returns the distinct slices along an axis (elements of the flattened tensor without one): the index of the first
 /// occurrence of each, the index of each slice among them, and the counts.
-fn unique(call: &Call<'_>) -> Made {
+fn unique(call: &Call<'_>) -> Outputs {
     let x = call.input(0)?;
     let shape = x.shape();
     let whole: usize = shape.iter().product();

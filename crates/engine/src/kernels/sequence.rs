@@ -3,9 +3,10 @@
 use lodstone_model::{AttributeValue, Op};
 use lodstone_schema::Finding;
 
-use super::dims::long;
-use super::{Made, RunValues, axis, count, dim_at};
+use super::RunValues;
 use crate::budget::Memory;
+use crate::call::Outputs;
+use crate::dims::{axis, count, dim_at, long};
 use crate::error::Outcome;
 use crate::tensor::Dense;
 use crate::value::{VALUE, Value};
@@ -122,7 +123,7 @@ pub(super) fn attribute(op: &Op, name: &str, default: i64) -> i64 {
 }
 
 /// Concatenates tensors along an axis, or stacks them along a new one.
-fn concat(op: &Op, inputs: &[Option<Value>], memory: Memory<'_>) -> Made {
+fn concat(op: &Op, inputs: &[Option<Value>], memory: Memory<'_>) -> Outputs {
     let all = sequence(inputs, 0)?;
     let bytes = all.iter().map(|value| value.nbytes().saturating_add(2 * VALUE));
     let _result = memory.reserve(bytes.fold(0, u64::saturating_add))?;
@@ -149,7 +150,7 @@ fn concat(op: &Op, inputs: &[Option<Value>], memory: Memory<'_>) -> Made {
 const PART: u64 = VALUE + 32;
 
 /// Splits along an axis: by the sizes of an input, by one size, or into parts of 1, whose axis may be removed.
-fn split(op: &Op, inputs: &[Option<Value>], memory: Memory<'_>) -> Made {
+fn split(op: &Op, inputs: &[Option<Value>], memory: Memory<'_>) -> Outputs {
     let whole = value(inputs, 0)?.dense()?;
     let at = axis(attribute(op, "axis", 0), whole.dims().len())?;
     let length = dim_at(whole.dims(), at)?;

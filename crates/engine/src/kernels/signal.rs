@@ -6,11 +6,12 @@ use rayon::prelude::*;
 use rustfft::num_complex::Complex64;
 use rustfft::{Fft, FftPlanner};
 
-use super::dims::bounded;
-use super::{Call, Made, Run, around, at_mut, axis, count, dim_at, one};
+use super::Run;
 use crate::budget::probe;
+use crate::call::{Call, Outputs, one};
+use crate::dims::{around, at_mut, axis, count, dim_at};
 use crate::error::Outcome;
-use crate::tensor::Dense;
+use crate::tensor::{Dense, bounded};
 
 pub(super) fn kernel(kind: &str) -> Option<Run> {
     Some(match kind {
@@ -88,7 +89,7 @@ fn complex(parts: &[f64]) -> Complex64 {
     Complex64::new(part(0), part(1))
 }
 
-fn transform(call: &Call<'_>) -> Made {
+fn transform(call: &Call<'_>) -> Outputs {
     let x = call.input(0)?;
     let shape = x.shape();
     let at = match call.maybe_int("axis") {
@@ -135,7 +136,7 @@ fn transform(call: &Call<'_>) -> Made {
 }
 
 /// Transforms frames of a signal, each times a window: [batch, frames, values, 2].
-fn short_transform(call: &Call<'_>) -> Made {
+fn short_transform(call: &Call<'_>) -> Outputs {
     let x = call.input(0)?;
     let (batch, signal, parts) = match *x.shape().as_slice() {
         [batch, signal] => (batch, signal, 1),

@@ -2,11 +2,12 @@
 
 use rayon::prelude::*;
 
+use super::Run;
 use super::attention::heads;
-use super::dims::bounded;
-use super::{Call, Made, Run, all, count};
+use crate::call::{Call, Outputs, all};
+use crate::dims::count;
 use crate::error::Outcome;
-use crate::tensor::Dense;
+use crate::tensor::{Dense, bounded};
 
 pub(super) fn kernel(kind: &str) -> Option<Run> {
     Some(match kind {
@@ -17,7 +18,7 @@ pub(super) fn kernel(kind: &str) -> Option<Run> {
 }
 
 /// Convolves each channel with its own filter; the state holds the positions before the first.
-fn causal_conv(call: &Call<'_>) -> Made {
+fn causal_conv(call: &Call<'_>) -> Outputs {
     let (x, filter) = (call.input(0)?, call.input(1)?);
     let (shape, sizes) = (x.shape(), filter.shape());
     let (&[batch, channels, length], &[same, 1, size]) = (shape.as_slice(), sizes.as_slice())
@@ -140,7 +141,7 @@ fn read(state: &[f32], factors: &[f32], value_size: usize) -> Vec<f32> {
 }
 
 /// Attention without a softmax, whose keys and values are summed up in a state. It is computed in single precision.
-fn linear_attention(call: &Call<'_>) -> Made {
+fn linear_attention(call: &Call<'_>) -> Outputs {
     let query = heads(call, 0, "q_num_heads")?;
     let (key, value) = (heads(call, 1, "kv_num_heads")?, heads(call, 2, "kv_num_heads")?);
     let (shape, keys, values) = (query.shape(), key.shape(), value.shape());
@@ -227,6 +228,6 @@ fn by_head(x: &Dense, [batch, steps, heads]: [usize; 3]) -> Outcome<Vec<f32>> {
         1 => x.expanded(&[batch, steps, heads])?,
         _ => x.clone(),
     };
-    let each = count(super::dims::long(last / heads))?.max(1);
+    let each = count(crate::dims::long(last / heads))?.max(1);
     x.reshaped(vec![batch, steps, heads, each])?.permuted(&[0, 2, 1, 3])?.to_singles()
 }

@@ -5,12 +5,13 @@ use lodstone_model::Op;
 use lodstone_schema::Finding;
 use regex::Regex;
 
-use super::dims::{bounded, long};
 use super::sequence::value;
-use super::{Call, Made, RunValues, elementwise};
+use super::{RunValues, elementwise};
 use crate::budget::{Charge, Memory};
+use crate::call::{Call, Outputs};
+use crate::dims::long;
 use crate::error::Outcome;
-use crate::tensor::{Dense, common};
+use crate::tensor::{Dense, bounded, common};
 use crate::value::{STRING, Strings, Value};
 
 pub(super) fn kernel(kind: &str) -> Option<RunValues> {
@@ -77,7 +78,7 @@ fn pairs<'a>(
 }
 
 /// Compares strings; other elements are compared by the kernel for dense tensors.
-fn equal(op: &Op, inputs: &[Option<Value>], memory: Memory<'_>) -> Made {
+fn equal(op: &Op, inputs: &[Option<Value>], memory: Memory<'_>) -> Outputs {
     if let (Value::Strings(a), Value::Strings(b)) = (value(inputs, 0)?, value(inputs, 1)?) {
         let ((pairs, _list), dims) = pairs(a, b, memory)?;
         let truths: Vec<bool> = pairs.into_iter().map(|(a, b)| a == b).collect();
@@ -85,10 +86,10 @@ fn equal(op: &Op, inputs: &[Option<Value>], memory: Memory<'_>) -> Made {
     }
     let inputs: Vec<Option<&Value>> = inputs.iter().map(Option::as_ref).collect();
     let run = elementwise::kernel("Equal").ok_or_else(|| Finding::internal("no kernel"))?;
-    run(&Call { memory, ..Call::new(op, &inputs)? })
+    run(&Call::new(op, &inputs)?.within(memory))
 }
 
-fn concat(_: &Op, inputs: &[Option<Value>], memory: Memory<'_>) -> Made {
+fn concat(_: &Op, inputs: &[Option<Value>], memory: Memory<'_>) -> Outputs {
     let ((pairs, _list), dims) = pairs(strings(inputs, 0)?, strings(inputs, 1)?, memory)?;
     let characters = pairs.iter().map(|(a, b)| (a.len() as u64).saturating_add(b.len() as u64));
     let _characters = memory.reserve(characters.fold(0, u64::saturating_add))?;
@@ -97,7 +98,7 @@ fn concat(_: &Op, inputs: &[Option<Value>], memory: Memory<'_>) -> Made {
 }
 
 /// Returns whether a regular expression matches each whole string.
-fn matches(op: &Op, inputs: &[Option<Value>], memory: Memory<'_>) -> Made {
+fn matches(op: &Op, inputs: &[Option<Value>], memory: Memory<'_>) -> Outputs {
     let (x, call) = (strings(inputs, 0)?, Call::new(op, &[])?);
     let _matcher = memory.reserve(MATCHER)?;
     let pattern = call.text("pattern").ok_or("`pattern` is missing")?;
@@ -110,7 +111,7 @@ fn matches(op: &Op, inputs: &[Option<Value>], memory: Memory<'_>) -> Made {
 }
 
 /// Removes stop words and changes the case of the others: [words] or [1, words].
-fn normalize(op: &Op, inputs: &[Option<Value>], memory: Memory<'_>) -> Made {
+fn normalize(op: &Op, inputs: &[Option<Value>], memory: Memory<'_>) -> Outputs {
     let (x, call) = (strings(inputs, 0)?, Call::new(op, &[])?);
     if !matches!(x.dims(), [_] | [1, _]) {
         return Err(format!("expected 1 row of strings, found dims {:?}", x.dims()).into());
@@ -145,7 +146,7 @@ fn normalize(op: &Op, inputs: &[Option<Value>], memory: Memory<'_>) -> Made {
 }
 
 /// Splits each string at a delimiter, or at white space; also returns the number of parts of each.
-fn split(op: &Op, inputs: &[Option<Value>], memory: Memory<'_>) -> Made {
+fn split(op: &Op, inputs: &[Option<Value>], memory: Memory<'_>) -> Outputs {
     let (x, call) = (strings(inputs, 0)?, Call::new(op, &[])?);
     let delimiter = call.text("delimiter").filter(|delimiter| !delimiter.is_empty());
     let most = call.maybe_int("maxsplit").and_then(|most| usize::try_from(most).ok());

@@ -6,8 +6,8 @@
 use bytes::Bytes;
 use lodstone_model::DType;
 
-use super::dims::whole;
 use crate::budget::Memory;
+use crate::dims::whole;
 use crate::error::Outcome;
 use crate::narrow::supported;
 use crate::tensor::{Dense, Order, elements};

@@ -5,7 +5,8 @@
 
 use lodstone_schema::Finding;
 
-use super::{Call, Made, Run, all};
+use super::Run;
+use crate::call::{Call, Outputs, all};
 use crate::error::Outcome;
 use crate::tensor::Dense;
 
@@ -32,7 +33,7 @@ struct Update<'a, const STATES: usize> {
 /// Returns the new tensor and its new states.
 type Rule<const STATES: usize> = fn(&Update<'_, STATES>) -> Outcome<(Dense, [Dense; STATES])>;
 
-fn optimize<const STATES: usize>(call: &Call<'_>, rule: Rule<STATES>) -> Made {
+fn optimize<const STATES: usize>(call: &Call<'_>, rule: Rule<STATES>) -> Outputs {
     let number = |at: usize| {
         let list = call.input(at)?.to_doubles()?;
         list.first().copied().ok_or_else(|| Finding::from("expected a number").about_input(at))

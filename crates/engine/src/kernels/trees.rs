@@ -6,11 +6,12 @@
 use lodstone_model::AttributeValue;
 use lodstone_schema::Finding;
 
-use super::dims::bounded;
+use super::Run;
 use super::scores::probit;
-use super::{Call, Made, Run, count, one};
+use crate::call::{Call, Outputs, one};
+use crate::dims::count;
 use crate::error::Outcome;
-use crate::tensor::Dense;
+use crate::tensor::{Dense, bounded};
 
 pub(super) fn kernel(kind: &str) -> Option<Run> {
     Some(match kind {
@@ -141,7 +142,7 @@ impl Ensemble {
 }
 
 /// Returns the weights of the leaves that each row reaches: [rows, features] to [rows, targets].
-fn ensemble(call: &Call<'_>) -> Made {
+fn ensemble(call: &Call<'_>) -> Outputs {
     let x = call.input(0)?;
     let &[rows, features] = x.shape().as_slice() else {
         return Err(format!("expected rows of features, found {:?}", x.shape()).into());

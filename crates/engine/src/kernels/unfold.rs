@@ -1,10 +1,11 @@
 //! Inverses of windows: images from columns, and from the maxima of pooling.
 
-use super::dims::{bounded, dims_from, long};
+use super::Run;
 use super::windows::{Windows, spatial};
-use super::{Call, Made, Run, at_mut, count, one};
+use crate::call::{Call, Outputs, one};
+use crate::dims::{at_mut, count, dims_from, long};
 use crate::error::Outcome;
-use crate::tensor::Dense;
+use crate::tensor::{Dense, bounded};
 
 pub(super) fn kernel(kind: &str) -> Option<Run> {
     Some(match kind {
@@ -15,7 +16,7 @@ pub(super) fn kernel(kind: &str) -> Option<Run> {
 }
 
 /// Adds the elements of all windows at their places: [batch, channels * block, windows] to [batch, channels, image..].
-fn from_columns(call: &Call<'_>) -> Made {
+fn from_columns(call: &Call<'_>) -> Outputs {
     let x = call.input(0)?;
     let (image, block) = (dims_from(&call.list(1)?)?, dims_from(&call.list(2)?)?);
     let windows = Windows::of(call, &block, &image)?;
@@ -86,7 +87,7 @@ impl Windows {
 }
 
 /// Puts each maximum back at its index; other elements are 0.
-fn unpool(call: &Call<'_>) -> Made {
+fn unpool(call: &Call<'_>) -> Outputs {
     let (x, indices) = (call.input(0)?, call.list(1)?);
     let shape = x.shape();
     let size = call.ints("kernel_shape").ok_or("`kernel_shape` is missing")?;

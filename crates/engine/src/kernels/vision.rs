@@ -2,10 +2,11 @@
 
 use lodstone_schema::Finding;
 
-use super::dims::{bounded, elements, long, whole};
-use super::{Call, Made, Run, count, dim_at, one};
+use super::Run;
+use crate::call::{Call, Outputs, one};
+use crate::dims::{count, dim_at, elements, long, whole};
 use crate::error::Outcome;
-use crate::tensor::Dense;
+use crate::tensor::{Dense, bounded};
 
 pub(super) fn kernel(kind: &str) -> Option<Run> {
     Some(match kind {
@@ -138,7 +139,7 @@ impl Grid {
     }
 }
 
-fn grid_sample(call: &Call<'_>) -> Made {
+fn grid_sample(call: &Call<'_>) -> Outputs {
     let (x, places) = (call.input(0)?, call.input(1)?);
     let (shape, grid_dims) = (x.shape(), places.shape());
     let ([examples, channels, dims @ ..], [_, steps_to @ .., _]) =
@@ -235,7 +236,7 @@ fn corners(y: f64, x: f64, rows: usize, columns: usize) -> [(usize, f64); 4] {
 }
 
 /// Samples each cell of a region, and returns the mean or the maximum of the samples.
-fn roi_align(call: &Call<'_>) -> Made {
+fn roi_align(call: &Call<'_>) -> Outputs {
     let (x, regions) = (call.input(0)?, call.input(1)?);
     let shape = x.shape();
     let [examples, channels, rows, columns] = *shape.as_slice() else {
@@ -329,7 +330,7 @@ fn roi_align(call: &Call<'_>) -> Made {
 }
 
 /// Selects the best boxes for each class of each example that do not overlap better ones (non-maximum suppression).
-fn choose_boxes(call: &Call<'_>) -> Made {
+fn choose_boxes(call: &Call<'_>) -> Outputs {
     let (boxes, scores) = (call.input(0)?, call.input(1)?);
     let [examples, classes, many] = *scores.shape().as_slice() else {
         return Err(format!("expected scores of rank 3, found {:?}", scores.shape()).into());

@@ -3,9 +3,10 @@
 use std::iter::StepBy;
 use std::ops::Range;
 
-use super::dims::{MAX_ELEMENTS, bounded};
-use super::{Call, count, dim_at};
+use crate::call::Call;
+use crate::dims::{count, dim_at};
 use crate::error::Outcome;
+use crate::tensor::{MAX_ELEMENTS, bounded};
 
 /// The choice of the padding.
 #[derive(Clone, Copy, PartialEq, Eq)]

@@ -2,7 +2,7 @@
 //! intermediate results.
 //!
 //! `tests/memory` compares it with an allocator that counts, for each operator. Kernels whose working memory is not
-//! proportional to the numbers of elements reserve it themselves ([`Call::workspace`](super::Call::workspace)).
+//! proportional to the numbers of elements reserve it themselves ([`Call::workspace`](crate::call::Call::workspace)).
 
 /// The memory that a kernel works in, in bytes.
 #[derive(Clone, Copy, Debug, Default)]

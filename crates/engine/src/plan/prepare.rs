@@ -7,13 +7,13 @@ use lodstone_model::Op;
 use lodstone_schema::Finding;
 
 use super::{Implementation, Node, Registers};
+use crate::call::Call;
 use crate::context::Context;
 use crate::error::{Error, Outcome, Result};
 use crate::fast::{
     Affine, Cells, Convolution, Form, Integers, Kept, Key, Kind, Matrix, Prepared, Unrolled,
     Weighted, dilation, is_dense, is_transposed, special, tiles,
 };
-use crate::kernels::Call;
 use crate::tensor::Dense;
 use crate::threads::each;
 

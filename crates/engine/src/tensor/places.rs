@@ -32,6 +32,15 @@ fn unsupported(x: &Dense) -> Finding {
 }
 
 impl Dense {
+    /// Returns the tensor broadcast to dims, which it can be created with; nothing is copied.
+    ///
+    /// # Errors
+    /// If it does not broadcast to them, or they have too many elements.
+    pub(crate) fn fitted(&self, dims: &[usize]) -> Outcome<Self> {
+        bounded(dims)?;
+        self.expanded(dims)
+    }
+
     /// Slices each dim; nothing is copied.
     ///
     /// # Errors

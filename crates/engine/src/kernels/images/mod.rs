@@ -20,7 +20,8 @@ mod webp;
 use lodstone_model::DType;
 use lodstone_schema::{Code, Finding};
 
-use super::{Call, Made, Run};
+use crate::call::{Call, Outputs};
+use crate::kernels::Run;
 use crate::tensor::Dense;
 
 pub(super) fn kernel(kind: &str) -> Option<Run> {
@@ -34,7 +35,7 @@ pub(super) fn kernel(kind: &str) -> Option<Run> {
 const MAX_BYTES: u64 = 1 << 30;
 
 /// Returns the pixels of an image file: [height, width, channels].
-fn decode(call: &Call<'_>) -> Made {
+fn decode(call: &Call<'_>) -> Outputs {
     use picture::{Failure, Picture};
 
     let wrong = |failure| match failure {
@@ -54,7 +55,7 @@ fn decode(call: &Call<'_>) -> Made {
     let picture = picture::open(&bytes, call.memory.left().min(MAX_BYTES)).map_err(wrong)?;
     let Picture { width, height, size, memory, pixels } = picture;
     let [height, width] = [height, width].map(|side| side as usize);
-    super::dims::bounded(&[height, width, 4])?;
+    crate::tensor::bounded(&[height, width, 4])?;
     if size > MAX_BYTES {
         let wrong = format!("the image has {size} bytes, more than {MAX_BYTES}");
         return Err(Finding::new(Code::Limit, wrong));
@@ -73,5 +74,5 @@ fn decode(call: &Call<'_>) -> Made {
         }
         other => return Err(format!("pixel format `{other}` is not supported").into()),
     };
-    super::one(Dense::from_vec(pixels, [height, width, channels])?)
+    crate::call::one(Dense::from_vec(pixels, [height, width, channels])?)
 }

@@ -5,12 +5,13 @@
 use lodstone_model::DType;
 use lodstone_schema::Finding;
 
+use crate::call::{Call, Outputs, all};
+use crate::dims::{count, dim_at, long};
 use crate::error::Outcome;
+use crate::kernels::Run;
 use crate::kernels::attention::SCORES;
-use crate::kernels::dims::{bounded, long};
 use crate::kernels::normalize::softmax;
-use crate::kernels::{Call, Made, Run, all, count, dim_at};
-use crate::tensor::{Dense, product};
+use crate::tensor::{Dense, bounded, product};
 
 pub(super) fn kernel(kind: &str) -> Option<Run> {
     Some(match kind {
@@ -65,7 +66,7 @@ fn continued(past: Option<Dense>, new: Dense) -> Outcome<Dense> {
 }
 
 /// Inputs: x, weights [size, query + key + value], bias, mask, past [2, batch, heads, length, size], attention bias.
-fn attention(call: &Call<'_>) -> Made {
+fn attention(call: &Call<'_>) -> Outputs {
     if call.int("do_rotary", 0) != 0 || call.optional(6).is_some() {
         return Err("rotary embeddings and shared buffers are not supported".into());
     }
@@ -130,7 +131,7 @@ fn attention(call: &Call<'_>) -> Made {
 }
 
 /// Inputs: query, keys, values, bias of all three, mask, attention bias, past keys, past values.
-fn multi_head(call: &Call<'_>) -> Made {
+fn multi_head(call: &Call<'_>) -> Outputs {
     let (query, heads) = (call.input(0)?, heads(call)?);
     let kind = query.dtype();
     let packed = |number: usize, at: usize, parts: usize| -> Outcome<Dense> {

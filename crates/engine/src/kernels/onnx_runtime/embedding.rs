@@ -3,11 +3,12 @@
 use lodstone_model::DType;
 use lodstone_schema::Finding;
 
+use crate::call::{Call, Outputs, all};
+use crate::dims::{dim_at, long};
 use crate::error::Outcome;
-use crate::kernels::dims::{bounded, long};
 use crate::kernels::indexing::places;
-use crate::kernels::{Call, Made, Run, all, dim_at, normalize};
-use crate::tensor::Dense;
+use crate::kernels::{Run, normalize};
+use crate::tensor::{Dense, bounded};
 use crate::value::Value;
 
 pub(super) fn kernel(kind: &str) -> Option<Run> {
@@ -29,7 +30,7 @@ fn rows(call: &Call<'_>, table: usize, numbers: &Dense, shape: &[usize]) -> Outc
 }
 
 /// Outputs: the normalized sum, the number of words that are not masked, and the sum.
-fn embed(call: &Call<'_>) -> Made {
+fn embed(call: &Call<'_>) -> Outputs {
     let words = call.input(0)?;
     let shape = words.shape();
     let &[batch, length] = shape.as_slice() else {
@@ -67,7 +68,7 @@ fn embed(call: &Call<'_>) -> Made {
     let inputs = vec![Some(sum.clone()), call.optional(5).cloned(), call.optional(6).cloned()];
     let of = normalize::kernel("LayerNormalization")
         .ok_or_else(|| Finding::internal("there is no layer normalization"))?;
-    let made: Option<Value> = of(&super::with(call, &op, inputs))?.into_iter().next();
+    let made: Option<Value> = of(&call.with(&op, inputs))?.into_iter().next();
     let y = made.ok_or_else(|| Finding::internal("there is no result"))?;
     all([y.dense()?.clone(), counts, sum])
 }

@@ -2,9 +2,11 @@
 
 use lodstone_schema::Finding;
 
+use crate::call::{Call, Outputs, one};
 use crate::curves::Erf;
+use crate::dims::dim_at;
 use crate::error::Outcome;
-use crate::kernels::{Call, Made, Run, dim_at, one};
+use crate::kernels::Run;
 use crate::tensor::{Dense, floats};
 
 pub(super) fn kernel(kind: &str) -> Option<Run> {
@@ -19,12 +21,12 @@ pub(super) fn kernel(kind: &str) -> Option<Run> {
 }
 
 /// Applies a function in at least single precision.
-fn wide(x: &Dense, of: impl FnOnce(&Dense) -> Outcome<Dense>) -> Made {
+fn wide(x: &Dense, of: impl FnOnce(&Dense) -> Outcome<Dense>) -> Outputs {
     one(of(&x.widened()?)?.cast_to(x.dtype())?)
 }
 
 /// Adds the second input, if it is present, before the function.
-fn biased(call: &Call<'_>, of: fn(&Dense) -> Outcome<Dense>) -> Made {
+fn biased(call: &Call<'_>, of: fn(&Dense) -> Outcome<Dense>) -> Outputs {
     let x = call.input(0)?;
     wide(x, |x| match call.optional(1) {
         Some(bias) => of(&x.plus(&bias.widened()?)?),
@@ -46,7 +48,7 @@ fn fast(x: &Dense) -> Outcome<Dense> {
     x.scaled(0.5)?.times(&line.tanh()?.shifted(1.0)?)
 }
 
-fn quick(call: &Call<'_>) -> Made {
+fn quick(call: &Call<'_>) -> Outputs {
     let alpha = f64::from(call.float("alpha", 1.702));
     wide(call.input(0)?, |x| {
         let gate = x.scaled(alpha)?.sigmoid()?;
@@ -55,7 +57,7 @@ fn quick(call: &Call<'_>) -> Made {
 }
 
 /// Adds a bias, and multiplies the first half of the last axis by the function of the second half.
-fn split(call: &Call<'_>) -> Made {
+fn split(call: &Call<'_>) -> Outputs {
     let x = call.input(0)?;
     wide(x, |x| {
         let sum = x.plus(&call.input(1)?.widened()?)?;

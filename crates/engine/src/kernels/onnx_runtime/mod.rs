@@ -13,12 +13,11 @@ mod quantized;
 mod recurrent;
 mod rotary;
 
-use crate::tensor::Dense;
-use lodstone_model::{Attribute, AttributeValue, Op};
-
 pub(super) use quantized::by_range;
 
-use super::{Call, Run, RunValues, quantize};
+use lodstone_model::{Attribute, AttributeValue, Op};
+
+use crate::kernels::{Run, RunValues, quantize};
 
 /// Returns the kernel of an operator on values of any kind.
 pub(super) fn values(kind: &str) -> Option<RunValues> {
@@ -44,11 +43,6 @@ pub(super) fn kernel(kind: &str) -> Option<Run> {
 /// Returns the kernel of an operator that ONNX Runtime writes into ONNX's own domain although no opset has it.
 pub(super) fn own(kind: &str) -> Option<Run> {
     normalize::own(kind)
-}
-
-/// Returns a call of another kernel by `call`, with its own operator and inputs.
-fn with<'a>(call: &Call<'a>, op: &'a Op, inputs: Vec<Option<Dense>>) -> Call<'a> {
-    Call { op, inputs, memory: call.memory }
 }
 
 /// Returns an operator with another integer attribute.

@@ -9,10 +9,11 @@
 use lodstone_model::DType;
 use lodstone_schema::Finding;
 
+use crate::call::{Call, Outputs, one};
+use crate::dims::count;
 use crate::error::Outcome;
-use crate::kernels::dims::bounded;
-use crate::kernels::{Call, Made, Run, count, one};
-use crate::tensor::{Dense, product};
+use crate::kernels::Run;
+use crate::tensor::{Dense, bounded, product};
 
 pub(super) fn kernel(kind: &str) -> Option<Run> {
     Some(match kind {
@@ -73,7 +74,7 @@ fn listed(item: &Dense, sizes: &Sizes) -> Outcome<Vec<Vec<f32>>> {
     }
 }
 
-fn multiply(call: &Call<'_>) -> Made {
+fn multiply(call: &Call<'_>) -> Outputs {
     let (x, sizes) = (call.input(0)?, Sizes::of(call)?);
     let padded = sizes.blocks.checked_mul(sizes.block).ok_or("the blocks are too large")?;
     let codes = sizes.unpacked(call.input(1)?, padded)?;

@@ -4,8 +4,10 @@ use lodstone_model::DType;
 use lodstone_schema::Finding;
 
 use super::with_int;
+use crate::call::{Call, Outputs, all, one};
+use crate::dims::axis;
 use crate::error::Outcome;
-use crate::kernels::{Call, Made, Run, all, axis, normalize, one};
+use crate::kernels::{Run, normalize};
 use crate::tensor::{Dense, floats};
 
 pub(super) fn kernel(kind: &str) -> Option<Run> {
@@ -47,7 +49,7 @@ fn wide(x: &Dense) -> Outcome<Dense> {
 }
 
 /// Normalizes without a mean; the second output is the inverse of the deviation.
-fn simplified(call: &Call<'_>) -> Made {
+fn simplified(call: &Call<'_>) -> Outputs {
     let x = call.input(0)?;
     let rank = x.shape().len();
     let axes: Vec<usize> = (axis(call.int("axis", -1), rank)?..rank).collect();
@@ -62,7 +64,7 @@ fn simplified(call: &Call<'_>) -> Made {
 
 /// Adds the second input and a bias, input `bias`, and normalizes the last axis. Outputs: the result, the mean, the
 /// inverse of the deviation, and the sum.
-fn skip(call: &Call<'_>, bias: usize, is_centred: bool) -> Made {
+fn skip(call: &Call<'_>, bias: usize, is_centred: bool) -> Outputs {
     let x = call.input(0)?;
     let (shape, kind) = (x.shape(), x.dtype());
     let last = shape.len().checked_sub(1).ok_or("expected at least one dim")?;
@@ -86,7 +88,7 @@ fn skip(call: &Call<'_>, bias: usize, is_centred: bool) -> Made {
 }
 
 /// Normalizes groups of channels, which are the last axis unless `channels_last` is 0.
-fn group(call: &Call<'_>) -> Made {
+fn group(call: &Call<'_>) -> Outputs {
     let x = call.input(0)?;
     let is_last = call.int("channels_last", 1) != 0;
     let rank = x.shape().len();
@@ -104,7 +106,7 @@ fn group(call: &Call<'_>) -> Made {
     inputs.extend([1, 2].map(|number| call.optional(number).cloned()));
     let of = normalize::kernel("GroupNormalization")
         .ok_or_else(|| Finding::internal("there is no group normalization"))?;
-    let made = of(&super::with(call, &op, inputs))?;
+    let made = of(&call.with(&op, inputs))?;
     let y = made.first().ok_or_else(|| Finding::internal("there is no result"))?;
     let y = turned(y.dense()?, &back)?;
     match call.int("activation", 0) {

@@ -5,9 +5,10 @@ use lodstone_schema::Finding;
 
 use super::quantized::{by_range, centred, requantized, single_value};
 use crate::budget::Memory;
+use crate::call::{Call, Outputs, one};
 use crate::error::Outcome;
 use crate::kernels::convolution::convolved;
-use crate::kernels::{Call, Made, Run, linear, one};
+use crate::kernels::{Run, linear};
 use crate::tensor::{Dense, product};
 
 pub(super) fn kernel(kind: &str) -> Option<Run> {
@@ -44,7 +45,7 @@ fn activated(x: Dense, name: &str, parameters: &[f32]) -> Outcome<Dense> {
     let op = Op { kind: name.to_owned(), attributes, ..Op::default() };
     let of = crate::kernels::dense(name)
         .ok_or_else(|| Finding::internal(format!("there is no `{name}`")))?;
-    let made = of(&Call { op: &op, inputs: vec![Some(x)], memory: Memory::default() })?;
+    let made = of(&Call::of(&op, vec![Some(x)], Memory::default()))?;
     made.first().ok_or_else(|| Finding::internal("there is no result"))?.dense().cloned()
 }
 
@@ -60,7 +61,7 @@ fn bias<'c>(call: &'c Call<'_>) -> Outcome<Option<&'c Dense>> {
 }
 
 /// Adds the fourth input to the result of a convolution, before the activation.
-fn conv(call: &Call<'_>) -> Made {
+fn conv(call: &Call<'_>) -> Outputs {
     let bias = bias(call)?;
     let mut y = convolved(call, call.input(0)?, call.input(1)?, bias)?;
     if let Some(sum) = call.optional(3) {
@@ -73,7 +74,7 @@ fn conv(call: &Call<'_>) -> Made {
 }
 
 /// Channels are the last axis of the input, of the filter and of the result.
-fn channels_last_conv(call: &Call<'_>) -> Made {
+fn channels_last_conv(call: &Call<'_>) -> Outputs {
     let front = |x: &Dense| -> Outcome<Dense> {
         let rank = x.shape().len();
         let last = rank.checked_sub(1).filter(|last| *last > 1).ok_or("expected spatial dims")?;
@@ -85,7 +86,7 @@ fn channels_last_conv(call: &Call<'_>) -> Made {
     one(y.permuted(&[&[0][..], &(2..rank).collect::<Vec<_>>(), &[1]].concat())?)
 }
 
-fn gemm(call: &Call<'_>) -> Made {
+fn gemm(call: &Call<'_>) -> Outputs {
     let of = linear::kernel("Gemm").ok_or_else(|| Finding::internal("there is no product"))?;
     let made = of(call)?;
     let y = made.first().ok_or_else(|| Finding::internal("there is no result"))?;
@@ -132,7 +133,7 @@ fn turned(call: &Call<'_>, x: Dense, name: &str) -> Outcome<Dense> {
 
 /// Inputs: A, its scale and zero point, B, its scale and zero point, C, and the scale and zero point of the result, which
 /// is in single precision without them.
-fn quantized_gemm(call: &Call<'_>) -> Made {
+fn quantized_gemm(call: &Call<'_>) -> Outputs {
     let wide = |number: usize, name: &str| -> Outcome<Dense> {
         turned(call, call.input(number)?.cast_to(DType::Float64)?, name)
     };
@@ -155,7 +156,7 @@ fn quantized_gemm(call: &Call<'_>) -> Made {
 }
 
 /// Inputs: A, B, their scales, their zero points, and a bias.
-fn integer_product(call: &Call<'_>) -> Made {
+fn integer_product(call: &Call<'_>) -> Outputs {
     let wide = |number: usize| call.input(number)?.cast_to(DType::Float64);
     let y = product(&centred(call, wide(0)?, 4)?, &centred(call, wide(1)?, 5)?)?;
     let scales = single_value(wide(2)?)?.times(&single_value(wide(3)?)?)?;
@@ -163,7 +164,7 @@ fn integer_product(call: &Call<'_>) -> Made {
 }
 
 /// Inputs: A in single precision, which is quantized by its range, B, its scale and zero point, and a bias.
-fn dynamic_product(call: &Call<'_>) -> Made {
+fn dynamic_product(call: &Call<'_>) -> Outputs {
     let (a, scale) = by_range(call.input(0)?)?;
     let b = centred(call, call.input(1)?.cast_to(DType::Float64)?, 3)?;
     let scales = single_value(call.input(2)?.cast_to(DType::Float64)?)?.scaled(scale.into())?;
@@ -171,7 +172,7 @@ fn dynamic_product(call: &Call<'_>) -> Made {
     with_bias(call, &y.cast_to(DType::Float32)?, 4)
 }
 
-fn with_bias(call: &Call<'_>, y: &Dense, number: usize) -> Made {
+fn with_bias(call: &Call<'_>, y: &Dense, number: usize) -> Outputs {
     match call.optional(number) {
         Some(bias) => one(y.plus(bias)?),
         None => one(y.clone()),

@@ -5,12 +5,13 @@
 use lodstone_model::DType;
 use lodstone_schema::Finding;
 
-use super::{with, with_int};
+use super::with_int;
+use crate::call::{Call, Outputs, one};
+use crate::dims::axis;
 use crate::error::Outcome;
-use crate::kernels::dims::bounded;
 use crate::kernels::quantize::saturated;
-use crate::kernels::{Call, Made, Run, axis, integer_products, one, pool};
-use crate::tensor::Dense;
+use crate::kernels::{Run, integer_products, pool};
+use crate::tensor::{Dense, bounded};
 
 pub(super) fn kernel(kind: &str) -> Option<Run> {
     Some(match kind {
@@ -80,19 +81,19 @@ pub(in crate::kernels) fn by_range(x: &Dense) -> Outcome<(Dense, f32)> {
 }
 
 /// Applies a function to the real numbers of one input, in single precision.
-fn single(call: &Call<'_>, of: impl FnOnce(&Dense) -> Outcome<Dense>) -> Made {
+fn single(call: &Call<'_>, of: impl FnOnce(&Dense) -> Outcome<Dense>) -> Outputs {
     let x = real(call, 0)?.cast_to(DType::Float32)?;
     one(requantized(call, &of(&x)?, 3, call.input(0)?.dtype())?)
 }
 
 /// Applies a function to the real numbers of two inputs.
-fn pair(call: &Call<'_>, of: fn(&Dense, &Dense) -> Outcome<Dense>) -> Made {
+fn pair(call: &Call<'_>, of: fn(&Dense, &Dense) -> Outcome<Dense>) -> Outputs {
     let y = of(&real(call, 0)?, &real(call, 3)?)?;
     one(requantized(call, &y, 6, call.input(0)?.dtype())?)
 }
 
 /// Inputs: the scale and the zero point of the result, and any number of quantized inputs.
-fn concat(call: &Call<'_>) -> Made {
+fn concat(call: &Call<'_>) -> Outputs {
     let mut parts = Vec::new();
     let mut number = 2;
     while call.optional(number).is_some() {
@@ -124,7 +125,7 @@ fn moved(x: &Dense, to_front: bool) -> Outcome<Dense> {
 }
 
 /// Pools the real numbers. Channels are the second axis, or the last one with `channels_last`.
-fn pooled(call: &Call<'_>, kind: &str) -> Made {
+fn pooled(call: &Call<'_>, kind: &str) -> Outputs {
     let is_last = call.int("channels_last", 0) != 0;
     let pads = call.text("auto_pad").filter(|pads| pads != "NOTSET" && !pads.is_empty());
     if call.int("ceil_mode", 0) != 0
@@ -135,7 +136,7 @@ fn pooled(call: &Call<'_>, kind: &str) -> Made {
     let x = real(call, 0)?;
     let x = if is_last { moved(&x, true)? } else { x };
     let of = pool::kernel(kind).ok_or_else(|| Finding::internal("there is no such pooling"))?;
-    let mut y = result(&of(&with(call, call.op, vec![Some(x.clone())]))?)?;
+    let mut y = result(&of(&call.with(call.op, vec![Some(x.clone())]))?)?;
     if kind == "AveragePool"
         && ["ceil_mode", "count_include_pad"].iter().all(|it| call.int(it, 0) != 0)
     {
@@ -164,7 +165,7 @@ fn filling(call: &Call<'_>, x: &Dense) -> Outcome<Dense> {
     let mut op = with_int(call.op, "p", 1);
     op.attributes.retain(|attribute| attribute.name != "pads");
     let of = pool::kernel("LpPool").ok_or_else(|| Finding::internal("there is no sum"))?;
-    result(&of(&with(call, &op, vec![Some(ones)]))?)?.scaled(1.0 / whole)
+    result(&of(&call.with(&op, vec![Some(ones)]))?)?.scaled(1.0 / whole)
 }
 
 /// Returns the first result of a kernel.
@@ -173,7 +174,7 @@ fn result(made: &[crate::value::Value]) -> Outcome<Dense> {
 }
 
 /// A convolution whose channels may be the last axis of the input and of the result.
-fn conv(call: &Call<'_>) -> Made {
+fn conv(call: &Call<'_>) -> Outputs {
     let of = integer_products::kernel("QLinearConv")
         .ok_or_else(|| Finding::internal("there is no convolution"))?;
     if call.all().iter().any(|item| item.shape().contains(&0)) {
@@ -182,15 +183,15 @@ fn conv(call: &Call<'_>) -> Made {
     if call.int("channels_last", 0) == 0 {
         return of(call);
     }
-    let mut inputs: Vec<Option<Dense>> = call.inputs.clone();
+    let mut inputs: Vec<Option<Dense>> = call.inputs().to_vec();
     if let Some(Some(x)) = inputs.first_mut() {
         *x = moved(x, true)?;
     }
-    one(moved(&result(&of(&with(call, call.op, inputs))?)?, false)?)
+    one(moved(&result(&of(&call.with(call.op, inputs))?)?, false)?)
 }
 
 /// The mean over axes, all by default.
-fn mean(call: &Call<'_>) -> Made {
+fn mean(call: &Call<'_>) -> Outputs {
     let x = real(call, 0)?;
     let shape = x.shape();
     if shape.contains(&0) {
@@ -210,7 +211,7 @@ fn mean(call: &Call<'_>) -> Made {
 
 /// Softmax along an axis. Up to opset 12, over all axes from it on. The scale of the result is rounded so that 1 is a
 /// whole number of steps.
-fn softmax(call: &Call<'_>) -> Made {
+fn softmax(call: &Call<'_>) -> Outputs {
     let (x, kind) = (real(call, 0)?, call.input(0)?.dtype());
     let shape = x.shape();
     if shape.contains(&0) {
@@ -238,7 +239,7 @@ fn softmax(call: &Call<'_>) -> Made {
 }
 
 /// Inputs: the condition, two quantized inputs, and the scale and the zero point of the result.
-fn choose(call: &Call<'_>) -> Made {
+fn choose(call: &Call<'_>) -> Outputs {
     let (mask, yes, no) = (call.input(0)?, real(call, 1)?, real(call, 4)?);
     let y = no.masked(mask, &yes)?;
     one(requantized(call, &y, 7, call.input(1)?.dtype())?)

@@ -4,9 +4,10 @@ use lodstone_model::DType;
 use lodstone_schema::Finding;
 
 use super::quantized::by_range;
-use super::with;
+use crate::call::{Call, Outputs};
+use crate::dims::{count, dim_at};
 use crate::error::Outcome;
-use crate::kernels::{Call, Made, Run, count, dim_at, recurrent};
+use crate::kernels::{Run, recurrent};
 use crate::tensor::Dense;
 
 pub(super) fn kernel(kind: &str) -> Option<Run> {
@@ -60,7 +61,7 @@ fn check(call: &Call<'_>) -> Outcome<()> {
     }
 }
 
-fn lstm(call: &Call<'_>) -> Made {
+fn lstm(call: &Call<'_>) -> Outputs {
     check(call)?;
     let x = call.input(0)?;
     let mut used = x.clone();
@@ -79,5 +80,5 @@ fn lstm(call: &Call<'_>) -> Made {
     }
     let mut inputs = vec![Some(steps), Some(weights(call, 1, 8)?), Some(weights(call, 2, 10)?)];
     inputs.extend((3..8).map(|number| call.optional(number).cloned()));
-    recurrent::dynamic_lstm(&with(call, call.op, inputs))
+    recurrent::dynamic_lstm(&call.with(call.op, inputs))
 }

@@ -1,11 +1,13 @@
 //! Rotary position embeddings.
 
-use super::{with, with_int};
-use crate::error::Outcome;
-use crate::kernels::dims::long;
-use crate::kernels::{Call, Made, Run, rotary};
-use crate::tensor::Dense;
 use lodstone_schema::Finding;
+
+use super::with_int;
+use crate::call::{Call, Outputs};
+use crate::dims::long;
+use crate::error::Outcome;
+use crate::kernels::{Run, rotary};
+use crate::tensor::Dense;
 
 pub(super) fn kernel(kind: &str) -> Option<Run> {
     Some(match kind {
@@ -16,7 +18,7 @@ pub(super) fn kernel(kind: &str) -> Option<Run> {
 
 /// Inputs: x [batch, length, heads * size] or [batch, heads, length, size]; positions [batch, length], or the first one;
 /// cosines and sines [positions, pairs].
-fn rotate(call: &Call<'_>) -> Made {
+fn rotate(call: &Call<'_>) -> Outputs {
     let x = call.input(0)?;
     let shape = x.shape();
     let (batch, length) = match *shape.as_slice() {
@@ -45,7 +47,7 @@ fn rotate(call: &Call<'_>) -> Made {
     let inputs = inputs.map(|input| input.cloned()).into();
     let of = rotary::kernel("RotaryEmbedding")
         .ok_or_else(|| Finding::internal("there is no rotary embedding"))?;
-    of(&with(call, &op, inputs))
+    of(&call.with(&op, inputs))
 }
 
 /// Returns the position of each element of each sequence.
