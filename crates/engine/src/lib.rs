@@ -30,6 +30,7 @@ mod executable;
 mod fast;
 mod fused;
 mod gemm;
+mod geometry;
 mod kernels;
 mod layout;
 mod narrow;

@@ -28,7 +28,7 @@ const EXCEPTIONS: &[(&str, &str, &str)] = &[
     ("cli/src/args.rs", "glow.onnx", "an example in a help text, with the name of a file"),
     ("cli/src/args.rs", "paddle.pdparams", "an example in a help text, with the name of a file"),
     ("cli/src/args.rs", "torch.safetensors", "an example in a help text, with the name of a file"),
-    ("engine/src/kernels/resize.rs", "pytorch_half_pixel", "a mode of ONNX's `Resize`"),
+    ("engine/src/geometry/resize.rs", "pytorch_half_pixel", "a mode of ONNX's `Resize`"),
     ("formats/src/encoding/pickle/modules.rs", "", "the table of common packages"),
     ("formats/src/registry.rs", "", "the tables of formats"),
     ("lodstone/src/lib.rs", "", "the table of public names, and of what runs programs"),

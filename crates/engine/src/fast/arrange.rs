@@ -5,7 +5,7 @@ use super::{Task, one};
 use crate::call::Call;
 use crate::dims::axis;
 use crate::error::Outcome;
-use crate::kernels::nearest;
+use crate::geometry::resize::nearest;
 use crate::layout::{Floats, images, ordered, tensor};
 use crate::tensor::{Dense, Order};
 use crate::threads::each_chunk;

@@ -16,7 +16,7 @@ use crate::error::Outcome;
 use crate::gemm::{
     Buffer, Buffers, Columns, Finish, Lines, Packed, Place, Read, Rows, SLACK, gather, part_of,
 };
-use crate::kernels::Windows;
+use crate::geometry::Windows;
 use crate::layout::{ordered, raw, tensor};
 use crate::simd::lanes;
 use crate::tensor::{Dense, Order};

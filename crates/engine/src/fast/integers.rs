@@ -11,7 +11,7 @@ use crate::call::Call;
 use crate::dims::count;
 use crate::error::Outcome;
 use crate::gemm;
-use crate::kernels::Windows;
+use crate::geometry::Windows;
 use crate::simd::wide;
 use crate::tensor::{Dense, Order};
 

@@ -4,7 +4,7 @@ use super::{Task, one};
 use crate::call::Call;
 use crate::error::Outcome;
 use crate::gemm::part_of;
-use crate::kernels::pooled_windows;
+use crate::geometry::Pooling;
 use crate::layout::{images, ordered, tensor};
 use crate::simd::wide;
 use crate::tensor::{Dense, Order};
@@ -45,7 +45,7 @@ pub(super) fn pool(task: &Task<'_>) -> Outcome<Option<Vec<Dense>>> {
     if call.int("count_include_pad", 0) != 0 {
         return Ok(None);
     }
-    let (windows, steps) = pooled_windows(&call)?;
+    let Pooling { windows, steps, .. } = Pooling::of(&call)?;
     let [down, across] = *steps else { return Ok(None) };
     let rows = windows.elements(0, height, down)?;
     let columns = windows.elements(1, width, across)?;

@@ -28,7 +28,6 @@ use self::rules::{Apply, Lane, Rule, rule};
 use crate::error::Outcome;
 use crate::gemm::{Buffer, Buffers};
 use crate::layout;
-use crate::plan::Registers;
 use crate::tensor::{Dense, Order, common};
 use crate::threads::{Threads, each};
 use crate::value::Value;
@@ -138,7 +137,7 @@ impl Chain {
     /// Runs the chain on the registers. Returns the results and their registers, or `None` if the kernels must run instead.
     pub(crate) fn run(
         &self,
-        registers: &Registers,
+        registers: &[Option<Value>],
         buffers: &Buffers,
         threads: &Threads,
     ) -> Outcome<Option<Vec<(usize, Value)>>> {
@@ -179,7 +178,7 @@ impl Chain {
     /// Binds the chain to its inputs, or returns `None` if the kernels must run instead.
     pub(crate) fn bind(
         &self,
-        registers: &Registers,
+        registers: &[Option<Value>],
         before: Option<Before<'_>>,
     ) -> Outcome<Option<Bound<'_>>> {
         let value = |(register, lane): &(usize, Lane)| {

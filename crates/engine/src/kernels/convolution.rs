@@ -4,10 +4,10 @@ use lodstone_model::DType;
 use lodstone_schema::Finding;
 
 use super::Run;
-use super::windows::{Windows, spatial};
 use crate::call::{Call, Outputs, one};
 use crate::dims::{count, dim_at};
 use crate::error::Outcome;
+use crate::geometry::{Windows, spatial};
 use crate::tensor::{
     Dense, Number, Order, add_product, bounded, bytes_of, elements, wrapped, zeroed,
 };

@@ -3,10 +3,10 @@
 use lodstone_schema::Finding;
 
 use super::Run;
-use super::windows::{Windows, spatial};
 use crate::call::{Call, Outputs, one};
 use crate::dims::{count, dims_from, elements};
 use crate::error::Outcome;
+use crate::geometry::{Windows, spatial};
 use crate::tensor::{Dense, bounded, product};
 
 pub(super) fn kernel(kind: &str) -> Option<Run> {

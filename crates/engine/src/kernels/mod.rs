@@ -57,12 +57,8 @@ mod training;
 mod trees;
 mod unfold;
 mod vision;
-mod windows;
 mod working;
 
-pub(crate) use pool::pooled_windows;
-pub(crate) use resize::nearest;
-pub(crate) use windows::Windows;
 pub(crate) use working::Working;
 
 use lodstone_model::Op;

@@ -8,9 +8,9 @@ use std::ops::Range;
 use lodstone_model::DType;
 use pulp::NullaryFnOnce;
 
-use super::windows::Windows;
 use crate::error::Outcome;
 use crate::gemm::gather;
+use crate::geometry::Windows;
 use crate::simd::dispatch;
 use crate::tensor::{Dense, Element, elements};
 use crate::threads::each;

@@ -4,14 +4,11 @@ use lodstone_model::DType;
 
 use super::Run;
 use super::planes::{Order, Planes};
-use super::windows::{Windows, spatial};
 use crate::call::{Call, Outputs, all, one};
-use crate::dims::{count, dim_at, long};
+use crate::dims::{dim_at, long};
 use crate::error::Outcome;
+use crate::geometry::{Pooling, Windows};
 use crate::tensor::{Comparison, Dense, Extreme, Slice, bounded};
-
-/// The maximum number of elements of a window; each is one step of the computation.
-const MAX_STEPS: usize = 1 << 16;
 
 pub(super) fn kernel(kind: &str) -> Option<Run> {
     Some(match kind {
@@ -67,64 +64,7 @@ fn global_max(call: &Call<'_>) -> Outputs {
     one(Dense::numbers(tops, pooled.dtype(), &pooled.shape())?)
 }
 
-/// Returns the windows of a pooling operator, and their numbers along each dim.
-///
-/// # Errors
-/// If the windows do not fit the input.
-pub(crate) fn pooled_windows(call: &Call<'_>) -> Outcome<(Windows, Vec<usize>)> {
-    let plan = Plan::of(call)?;
-    Ok((plan.windows, plan.steps))
-}
-
-/// Windows over a padded tensor.
-struct Plan {
-    windows: Windows,
-    /// The attributes of the operator, before the last windows were completed.
-    given: Vec<(usize, usize)>,
-    /// The dims of the batch and channels.
-    front: Vec<usize>,
-    dims: Vec<usize>,
-    /// The number of windows along each dim.
-    steps: Vec<usize>,
-}
-
-impl Plan {
-    fn of(call: &Call<'_>) -> Outcome<Self> {
-        let shape = call.input(0)?.shape();
-        let dims = spatial(&shape)?.to_vec();
-        let (front, _) = shape.split_at(shape.len() - dims.len());
-        let size = call.ints("kernel_shape").ok_or("expected a `kernel_shape`, found none")?;
-        let size: Vec<usize> = size.iter().map(|one| count(*one)).collect::<Outcome<_>>()?;
-        let mut windows = Windows::of(call, &size, &dims)?;
-        let given = windows.pads.clone();
-        if call.int("ceil_mode", 0) != 0 {
-            windows.round_up(&dims);
-        }
-        let mut steps = Vec::new();
-        for (((dim, pad), reach), stride) in
-            dims.iter().zip(&windows.pads).zip(windows.reach()).zip(&windows.strides)
-        {
-            let whole = dim + pad.0 + pad.1;
-            let rest = whole.checked_sub(reach).filter(|_| *dim > 0);
-            steps.push(
-                rest.ok_or_else(|| format!("window {reach} exceeds dim {whole}"))? / stride + 1,
-            );
-        }
-        bounded(&[front, &steps].concat())?;
-        let whole = dims.iter().zip(&windows.pads).map(|(dim, pad)| dim + pad.0 + pad.1);
-        bounded(&[front, &whole.collect::<Vec<_>>()].concat())?;
-        if windows
-            .size
-            .iter()
-            .try_fold(1_usize, |all, one| all.checked_mul(*one))
-            .is_none_or(|all| all > MAX_STEPS)
-        {
-            return Err(format!("windows of {:?} are too large", windows.size).into());
-        }
-        let front = front.to_vec();
-        Ok(Self { windows, given, front, dims, steps })
-    }
-
+impl Pooling {
     /// Pads a tensor for the windows.
     fn padded(x: &Dense, pads: &[(usize, usize)], with: f64) -> Outcome<Dense> {
         let long = |pad: usize| long(pad);
@@ -161,50 +101,50 @@ impl Plan {
 }
 
 fn average_pool(call: &Call<'_>) -> Outputs {
-    let (x, plan) = (call.input(0)?, Plan::of(call)?);
+    let (x, pooling) = (call.input(0)?, Pooling::of(call)?);
     if x.shape().contains(&0) {
-        let whole = [&plan.front[..], &plan.steps].concat();
+        let whole = [&pooling.front[..], &pooling.steps].concat();
         return one(Dense::filled(0.0, x.dtype(), &whole)?);
     }
-    let sum = plan.sum(&Plan::padded(&x.widened()?, &plan.windows.pads, 0.0)?)?;
+    let sum = pooling.sum(&Pooling::padded(&x.widened()?, &pooling.windows.pads, 0.0)?)?;
     // The number of elements that count in each window.
-    let alone = [&[1, 1], plan.dims.as_slice()].concat();
+    let alone = [&[1, 1], pooling.dims.as_slice()].concat();
     let ones = Dense::filled(1.0, sum.dtype(), &alone)?;
-    let beyond = plan.windows.pads.iter().zip(&plan.given);
+    let beyond = pooling.windows.pads.iter().zip(&pooling.given);
     let beyond: Vec<_> = beyond.map(|(all, given)| (0, all.1.saturating_sub(given.1))).collect();
     let inside = match call.int("count_include_pad", 0) != 0 {
-        true => Plan::padded(&Plan::padded(&ones, &plan.given, 1.0)?, &beyond, 0.0)?,
-        false => Plan::padded(&ones, &plan.windows.pads, 0.0)?,
+        true => Pooling::padded(&Pooling::padded(&ones, &pooling.given, 1.0)?, &beyond, 0.0)?,
+        false => Pooling::padded(&ones, &pooling.windows.pads, 0.0)?,
     };
-    one(sum.over(&plan.sum(&inside)?)?.cast_to(x.dtype())?)
+    one(sum.over(&pooling.sum(&inside)?)?.cast_to(x.dtype())?)
 }
 
 fn max_pool(call: &Call<'_>) -> Outputs {
-    let (x, plan) = (call.input(0)?, Plan::of(call)?);
+    let (x, pooling) = (call.input(0)?, Pooling::of(call)?);
     let (kind, shape) = (x.dtype(), x.shape());
     if shape.contains(&0) {
-        let whole = [&plan.front[..], &plan.steps].concat();
+        let whole = [&pooling.front[..], &pooling.steps].concat();
         let values = Dense::filled(0.0, kind, &whole)?;
         return all([values, Dense::filled(0.0, DType::Int64, &whole)?]);
     }
     let (wants_places, columns) = (call.outputs() > 1, call.int("storage_order", 0) != 0);
     let numbers = if kind.is_float() { x.widened()? } else { x.cast_to(DType::Float32)? };
-    if let ([height, width], [down, across]) = (plan.dims.as_slice(), plan.steps.as_slice()) {
+    if let ([height, width], [down, across]) = (pooling.dims.as_slice(), pooling.steps.as_slice()) {
         let (dims, steps) = ([*height, *width], [*down, *across]);
         let order = if columns { Order::ColumnMajor } else { Order::RowMajor };
         let places = wants_places.then_some(order);
-        let planes = Planes { windows: &plan.windows, dims, steps, places };
+        let planes = Planes { windows: &pooling.windows, dims, steps, places };
         if let Some((values, places)) = planes.greatest(&numbers)? {
             return all([Some(values.cast_to(kind)?), places].into_iter().flatten());
         }
     }
-    let padded = Plan::padded(&numbers, &plan.windows.pads, f64::NEG_INFINITY)?;
-    let mut values = plan.pieces(padded);
+    let padded = Pooling::padded(&numbers, &pooling.windows.pads, f64::NEG_INFINITY)?;
+    let mut values = pooling.pieces(padded);
     let mut best = values.next().ok_or("windows have no elements")??;
     let mut numbers = match wants_places {
         true => {
             let inner = places_of(&shape, columns)?;
-            Some(plan.pieces(Plan::padded(&inner, &plan.windows.pads, -1.0)?))
+            Some(pooling.pieces(Pooling::padded(&inner, &pooling.windows.pads, -1.0)?))
         }
         false => None,
     };
@@ -236,7 +176,7 @@ fn places_of(shape: &[usize], columns: bool) -> Outcome<Dense> {
 }
 
 fn lp_pool(call: &Call<'_>) -> Outputs {
-    let (x, plan) = (call.input(0)?, Plan::of(call)?);
+    let (x, pooling) = (call.input(0)?, Pooling::of(call)?);
     if x.shape().contains(&0) {
         return Err(format!("{:?} has no elements to pool", x.shape()).into());
     }
@@ -245,7 +185,7 @@ fn lp_pool(call: &Call<'_>) -> Outputs {
         return Err(format!("expected a norm of at least 1, found {p}").into());
     }
     let power = x.widened()?.absolute()?.power(p)?;
-    let sum = plan.sum(&Plan::padded(&power, &plan.windows.pads, 0.0)?)?;
+    let sum = pooling.sum(&Pooling::padded(&power, &pooling.windows.pads, 0.0)?)?;
     let root = sum.power(1.0 / p)?;
     one(root.cast_to(x.dtype())?)
 }

@@ -1,10 +1,10 @@
 //! Inverses of windows: images from columns, and from the maxima of pooling.
 
 use super::Run;
-use super::windows::{Windows, spatial};
 use crate::call::{Call, Outputs, one};
 use crate::dims::{at_mut, count, dims_from, long};
 use crate::error::Outcome;
+use crate::geometry::{Windows, spatial};
 use crate::tensor::{Dense, bounded};
 
 pub(super) fn kernel(kind: &str) -> Option<Run> {
@@ -43,47 +43,6 @@ fn from_columns(call: &Call<'_>) -> Outputs {
         }
     }
     one(Dense::numbers(made, x.dtype(), &whole)?)
-}
-
-impl Windows {
-    /// Returns the number of windows along each dim.
-    pub(crate) fn steps(&self, dims: &[usize]) -> Outcome<Vec<usize>> {
-        let sides = dims.iter().zip(&self.pads).zip(self.reach()).zip(&self.strides);
-        sides
-            .map(|(((dim, pad), reach), stride)| {
-                let rest = (dim + pad.0 + pad.1).checked_sub(reach);
-                let rest = rest.ok_or_else(|| format!("window {reach} exceeds dim {dim}"))?;
-                Ok(rest / stride + 1)
-            })
-            .collect()
-    }
-
-    /// Returns the index in the image of each element of each window, the first elements of all windows first; `None`
-    /// in the padding.
-    fn places(&self, image: &[usize], steps: &[usize]) -> Vec<Option<usize>> {
-        // One dim after the other: the places of the dims so far, by element and by window.
-        let mut places = vec![vec![Some(0)]];
-        let sides = image.iter().zip(steps).zip(self.size.iter().zip(&self.dilations));
-        let moves = self.strides.iter().zip(&self.pads);
-        for (((dim, steps), (size, dilation)), (stride, pad)) in sides.zip(moves) {
-            let at = |element: usize, step: usize| {
-                let place = (element * dilation + step * stride).checked_sub(pad.0);
-                place.filter(|place| place < dim)
-            };
-            let next = |(old, element): (&Vec<Option<usize>>, usize)| {
-                let each = old.iter().flat_map(|old| {
-                    (0..*steps).map(move |step| Some((*old)? * dim + at(element, step)?))
-                });
-                each.collect::<Vec<_>>()
-            };
-            places = places
-                .iter()
-                .flat_map(|old| (0..*size).map(move |element| (old, element)))
-                .map(next)
-                .collect();
-        }
-        places.concat()
-    }
 }
 
 /// Puts each maximum back at its index; other elements are 0.

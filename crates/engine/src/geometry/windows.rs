@@ -90,16 +90,55 @@ impl Windows {
     }
 
     /// Returns the dilated size of the window in each dim.
-    pub(super) fn reach(&self) -> Vec<usize> {
+    pub(crate) fn reach(&self) -> Vec<usize> {
         self.size.iter().zip(&self.dilations).map(|(size, by)| (size - 1) * by + 1).collect()
     }
 }
 
-pub(super) fn spatial(shape: &[usize]) -> Outcome<&[usize]> {
+pub(crate) fn spatial(shape: &[usize]) -> Outcome<&[usize]> {
     shape.get(2..).ok_or_else(|| "expected batch and channel dims".into())
 }
 
 impl Windows {
+    /// Returns the number of windows along each dim.
+    pub(crate) fn steps(&self, dims: &[usize]) -> Outcome<Vec<usize>> {
+        let sides = dims.iter().zip(&self.pads).zip(self.reach()).zip(&self.strides);
+        sides
+            .map(|(((dim, pad), reach), stride)| {
+                let rest = (dim + pad.0 + pad.1).checked_sub(reach);
+                let rest = rest.ok_or_else(|| format!("window {reach} exceeds dim {dim}"))?;
+                Ok(rest / stride + 1)
+            })
+            .collect()
+    }
+
+    /// Returns the index in the image of each element of each window, the first elements of all windows first; `None`
+    /// in the padding.
+    pub(crate) fn places(&self, image: &[usize], steps: &[usize]) -> Vec<Option<usize>> {
+        // One dim after the other: the places of the dims so far, by element and by window.
+        let mut places = vec![vec![Some(0)]];
+        let sides = image.iter().zip(steps).zip(self.size.iter().zip(&self.dilations));
+        let moves = self.strides.iter().zip(&self.pads);
+        for (((dim, steps), (size, dilation)), (stride, pad)) in sides.zip(moves) {
+            let at = |element: usize, step: usize| {
+                let place = (element * dilation + step * stride).checked_sub(pad.0);
+                place.filter(|place| place < dim)
+            };
+            let next = |(old, element): (&Vec<Option<usize>>, usize)| {
+                let each = old.iter().flat_map(|old| {
+                    (0..*steps).map(move |step| Some((*old)? * dim + at(element, step)?))
+                });
+                each.collect::<Vec<_>>()
+            };
+            places = places
+                .iter()
+                .flat_map(|old| (0..*size).map(move |element| (old, element)))
+                .map(next)
+                .collect();
+        }
+        places.concat()
+    }
+
     /// Returns the indices along an axis of the input that each of `steps` windows has, without the padding.
     pub(crate) fn elements(
         &self,
@@ -239,7 +278,7 @@ impl Windows {
 
     /// Pads the end of each dim so that its last window is complete; a window that would start beyond the tensor is
     /// dropped.
-    pub(super) fn round_up(&mut self, dims: &[usize]) {
+    pub(crate) fn round_up(&mut self, dims: &[usize]) {
         let reach = self.reach();
         for (((pad, dim), reach), stride) in
             self.pads.iter_mut().zip(dims).zip(reach).zip(&self.strides)
