@@ -16,6 +16,8 @@ use crate::layout::ordered;
 use crate::simd::curves::erf;
 use crate::tensor::Dense;
 
+type Registers = Vec<Option<Value>>;
+
 /// Operators over registers: kind, inputs, output.
 type Steps = &'static [(&'static str, &'static [usize], usize)];
 
