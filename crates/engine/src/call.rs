@@ -1,6 +1,6 @@
 //! An operator and its inputs: what kernels on dense tensors read.
 
-use lodstone_model::{AttributeValue, Op};
+use lodstone_model::{Attribute, AttributeValue, Op};
 use lodstone_schema::Finding;
 use lodstone_schema::onnx::meaning;
 
@@ -197,4 +197,12 @@ impl<'a> Call<'a> {
             _ => None,
         }
     }
+}
+
+/// Returns an operator with another integer attribute.
+pub(crate) fn with_int(op: &Op, name: &str, value: i64) -> Op {
+    let mut op = op.clone();
+    op.attributes.retain(|attribute| attribute.name != name);
+    op.attributes.push(Attribute { name: name.to_owned(), value: AttributeValue::Long(value) });
+    op
 }

@@ -18,7 +18,7 @@ use crate::budget::Charge;
 use crate::context::Context;
 use crate::dims::axis;
 use crate::error::{Outcome, Result};
-use crate::fast::Prepared;
+use crate::fast::PackCache;
 use crate::kernels::flexible;
 use crate::plan::{Mode, Plan, Registers};
 use crate::tensor::Dense;
@@ -34,8 +34,8 @@ pub(crate) struct Routine {
     /// A model with only this program, whose constants are initializers of its main graph.
     model: Model,
     mode: Mode,
-    /// What is packed of its constants, for all plans.
-    prepared: Prepared,
+    /// The packed constants of all plans.
+    packed: PackCache,
     /// The cached plans; the most recently used one is last.
     plans: Mutex<Vec<(Vec<ValueType>, Arc<Plan>)>>,
 }
@@ -44,7 +44,7 @@ impl Routine {
     pub(crate) fn new(program: Program, mode: Mode) -> Self {
         let mut model = Model::default();
         model.set_main(program);
-        Self { model, mode, prepared: Prepared::default(), plans: Mutex::default() }
+        Self { model, mode, packed: PackCache::default(), plans: Mutex::default() }
     }
 
     /// Returns the main graph.
@@ -77,7 +77,7 @@ impl Routine {
         let inference = self.infer(&types)?;
         let program = self.model.main();
         let program = program.ok_or_else(|| Finding::internal("there is no program"))?;
-        let plan = Plan::prepared(program, &inference.blocks, self.mode, &self.prepared, context)?;
+        let plan = Plan::with_packed(program, &inference.blocks, self.mode, &self.packed, context)?;
         let plan = Arc::new(plan);
         let mut plans = plans();
         release_last(&plans);

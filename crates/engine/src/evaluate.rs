@@ -9,25 +9,10 @@ use lodstone_schema::{Code, Finding};
 use crate::budget::Memory;
 use crate::context::Context;
 use crate::error::Outcome;
-use crate::kernels::{Called, kernel};
+use crate::kernels::operator;
+use crate::operator::BoundKernel;
 use crate::threads::Threads;
 use crate::value::Value;
-
-/// The operators whose kernels use several threads at any size.
-const THREADED: [&str; 12] = [
-    "AveragePool",
-    "Conv",
-    "ConvInteger",
-    "ConvTranspose",
-    "DFT",
-    "GlobalAveragePool",
-    "GlobalMaxPool",
-    "LinearAttention",
-    "LpPool",
-    "MaxPool",
-    "QLinearConv",
-    "STFT",
-];
 
 /// Evaluates one operator of the newest ONNX opset. Its inputs are not checked by the shape inference of the operator.
 ///
@@ -43,18 +28,22 @@ fn evaluate_in(
     threads: &Threads,
     memory: Memory<'_>,
 ) -> Outcome<Vec<Value>> {
-    let kernel = kernel(&op.domain, &op.kind);
-    let kernel = kernel.ok_or_else(|| format!("operator `{}` is not supported", op.kind))?;
+    let operator = operator(&op.domain, &op.kind);
+    let operator = operator.ok_or_else(|| format!("operator `{}` is not supported", op.kind))?;
     let inputs: Vec<Option<&Value>> = inputs.iter().map(Option::as_ref).collect();
     let sizes = inputs.iter().flatten().map(|value| value.nbytes());
     let touched = sizes.fold(0, u64::saturating_add);
-    compute(kernel.call(op, &inputs, memory)?, touched, threads)
+    compute(operator.bind(op, &inputs, memory)?, touched, threads)
 }
 
 /// Runs a kernel that touches this many bytes.
-pub(crate) fn compute(call: Called<'_>, bytes: u64, threads: &Threads) -> Outcome<Vec<Value>> {
-    let is_threaded = THREADED.contains(&call.op().kind.as_str());
-    threads.run_if(if is_threaded { u64::MAX } else { bytes }, || guarded(|| call.run()))?
+pub(crate) fn compute(
+    kernel: BoundKernel<'_>,
+    bytes: u64,
+    threads: &Threads,
+) -> Outcome<Vec<Value>> {
+    let bytes = if kernel.is_threaded { u64::MAX } else { bytes };
+    threads.run_if(bytes, || guarded(|| kernel.run()))?
 }
 
 /// Runs a kernel; a panic becomes an internal error.

@@ -18,10 +18,10 @@ use lodstone_schema::{Finding, Findings};
 
 use crate::budget::Charge;
 use crate::context::Context;
-use crate::control::Routine;
+use crate::control::{Control, Routine};
 use crate::error::{Error, Result};
 use crate::evaluate::Planning;
-use crate::kernels::{is_computed, unsupported};
+use crate::kernels::{operator, unsupported};
 use crate::plan::Mode;
 use crate::quantized;
 use crate::value::Value;
@@ -304,6 +304,11 @@ fn fold(program: &mut Topology, context: Context<'_>) -> Result<u64> {
         main.initializers = simple.parameters;
     }
     Ok(simple.folded)
+}
+
+/// Returns whether the engine computes an ONNX operator.
+pub fn is_computed(domain: &str, kind: &str) -> bool {
+    operator(domain, kind).is_some() || Control::kind(domain, kind).is_some()
 }
 
 /// Fails with the list of all operators that have no kernel.

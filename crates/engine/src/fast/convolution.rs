@@ -6,9 +6,9 @@ use lodstone_model::{DType, Op};
 use lodstone_schema::Finding;
 use pulp::bytemuck::cast_slice_mut;
 
+use super::call::{EpilogueArguments, FastCall, FastKernel, one};
 use super::planes::Planes;
 use super::winograd::{self, Winograd};
-use super::{Ending, Task, one};
 use crate::budget::{Budget, Charge};
 use crate::call::Call;
 use crate::dims::count;
@@ -22,6 +22,8 @@ use crate::simd::lanes;
 use crate::tensor::{Dense, Order};
 use crate::threads::sharing;
 use crate::value::Value;
+
+pub(crate) const CONVOLVE: FastKernel = FastKernel::new(accepts, convolve);
 
 /// A convolution of one or two spatial dims, whose filter is packed.
 #[derive(Debug)]
@@ -70,7 +72,7 @@ pub(super) struct Geometry {
 }
 
 /// A convolution of images of certain dims.
-pub(crate) struct Over<'c> {
+pub(crate) struct ShapedConvolution<'c> {
     convolution: &'c Convolution,
     geometry: Geometry,
     /// The dims of the results.
@@ -225,13 +227,13 @@ impl Convolution {
     ///
     /// # Errors
     /// If the images do not fit the filter, or what it computes in does not fit into the budget.
-    pub(super) fn over(
+    pub(super) fn with_dims(
         &self,
         op: &Op,
         dims: &[usize],
         budget: &Budget,
         threads: usize,
-    ) -> Outcome<Over<'_>> {
+    ) -> Outcome<ShapedConvolution<'_>> {
         let call = Call::new(op, &[])?;
         let ([examples, channels, sides @ ..], [outer, each, size @ ..]) =
             (dims, self.filter.as_slice())
@@ -261,27 +263,27 @@ impl Convolution {
         };
         let workspace = budget.reserve(products.saturating_mul(size_of::<f32>()) as u64)?;
         let dims = [&[*examples, results], steps.as_slice()].concat();
-        Ok(Over { convolution: self, geometry, dims, _workspace: workspace })
+        Ok(ShapedConvolution { convolution: self, geometry, dims, _workspace: workspace })
     }
 }
 
 /// Returns whether the images of a convolution may have a fast kernel.
-pub(super) fn fits(inputs: &[Option<&Value>]) -> bool {
+fn accepts(inputs: &[Option<&Value>]) -> bool {
     let image = inputs.first().copied().flatten().and_then(|it| it.dense().ok());
     image.is_some_and(|it| it.dtype() == DType::Float32 && !it.dims().contains(&0))
 }
 
 /// Convolves images with a filter that is computed, as in training, or returns `None` if the kernel must run instead.
-pub(super) fn convolve(task: &Task<'_>) -> Outcome<Option<Vec<Dense>>> {
-    let Task { op, inputs, buffers, budget } = *task;
+fn convolve(call: &FastCall<'_>) -> Outcome<Option<Vec<Dense>>> {
+    let FastCall { op, inputs, buffers, budget } = *call;
     let input = |number: usize| inputs.get(number).copied().flatten().map(Value::dense).transpose();
     let (Some(x), Some(filter), bias) = (input(0)?, input(1)?, input(2)?) else { return Ok(None) };
     let Some(convolution) = Convolution::new(op, filter, bias, None, Some(buffers))? else {
         return Ok(None);
     };
     let _packed = budget.reserve(convolution.nbytes())?;
-    let over = convolution.over(op, x.dims(), budget, sharing())?;
-    Ok(one(over.run(x, Ending::default(), buffers, |_, _| Ok(()))?))
+    let shaped = convolution.with_dims(op, x.dims(), budget, sharing())?;
+    Ok(one(shaped.run(x, EpilogueArguments::default(), buffers, |_, _| Ok(()))?))
 }
 
 /// Returns the dilation of the last dim.
@@ -315,9 +317,9 @@ pub(crate) fn is_transposed(op: &Op) -> bool {
     op.kind == "ConvTranspose"
 }
 
-impl Over<'_> {
+impl ShapedConvolution<'_> {
     /// Returns whether tensors can be added to the results.
-    pub(super) fn adds(&self) -> bool {
+    pub(super) fn supports_residual(&self) -> bool {
         match &self.convolution.weights {
             Weights::Product(packed) => Planes::of(&self.geometry, packed).is_none(),
             Weights::Winograd(_) => true,
@@ -333,7 +335,7 @@ impl Over<'_> {
     pub(super) fn run(
         self,
         x: &Dense,
-        ending: Ending<'_>,
+        epilogue: EpilogueArguments<'_>,
         buffers: &Buffers,
         then: impl Fn(usize, &mut [f32]) -> Outcome<()> + Sync,
     ) -> Outcome<Dense> {
@@ -350,9 +352,9 @@ impl Over<'_> {
         let order = if planes.is_some() { Order::RowMajor } else { Order::ChannelsLast };
         let image = ordered(x, order)?;
         let mut out = buffers.take(dims.iter().product())?;
-        let added = ending.added(Order::ChannelsLast, &dims)?;
+        let added = epilogue.added(Order::ChannelsLast, &dims)?;
         let finish =
-            Finish { bias: bias.as_deref(), added: added.as_deref(), clamp: ending.limits };
+            Finish { bias: bias.as_deref(), added: added.as_deref(), clamp: epilogue.limits };
         match weights {
             Weights::Product(packed) => {
                 let channels = geometry.channels / groups;

@@ -4,7 +4,7 @@ use lodstone_model::{DType, Op};
 
 use super::bytes::{ByteRows, Bytes, Strip};
 use super::codes::{Inputs, exact, limits, wide_code};
-use super::integers::Kind;
+use super::integers::IntegerKind;
 use crate::call::Call;
 use crate::error::Outcome;
 use crate::gemm::part_of;
@@ -74,17 +74,17 @@ impl Finish {
     /// Returns what an operator of a number of columns does with its sums, or `None` if there is no fast kernel for it.
     pub(super) fn of(
         inputs: &Inputs<'_>,
-        kind: Kind,
+        kind: IntegerKind,
         columns: usize,
         op: &Op,
     ) -> Outcome<Option<Self>> {
         // The bias, the scale of the result, and its zero point.
         let [bias, own, center] = match kind {
-            Kind::ConvInteger | Kind::MatMulInteger => return Ok(Some(Self::Sums)),
-            Kind::QGemm(_) => [6, 7, 8],
-            Kind::QLinearConv | Kind::QLinearMatMul => [8, 6, 7],
+            IntegerKind::ConvInteger | IntegerKind::MatMulInteger => return Ok(Some(Self::Sums)),
+            IntegerKind::QGemm => [6, 7, 8],
+            IntegerKind::QLinearConv | IntegerKind::QLinearMatMul => [8, 6, 7],
         };
-        let is_gemm = matches!(kind, Kind::QGemm(_));
+        let is_gemm = matches!(kind, IntegerKind::QGemm);
         let (Some(left), Some(right), Some(divisor)) =
             (inputs.list(1)?, inputs.list(4)?, inputs.list(own)?)
         else {

@@ -3,10 +3,10 @@
 use lodstone_model::Op;
 
 use super::bytes::{ByteLines, ByteRows, Bytes, MAX_INNER, Matrices};
+use super::call::{FastCall, one};
 use super::codes::{Inputs, Octets, shift, sign, zeros_of};
 use super::convolution::{Geometry, Unfolded};
 use super::finish::{Exact, Finish, Multiplied};
-use super::{Task, one};
 use crate::call::Call;
 use crate::dims::count;
 use crate::error::Outcome;
@@ -18,7 +18,9 @@ use crate::tensor::{Dense, Order};
 /// The packed weights of `ConvInteger`, `MatMulInteger`, `QGemm`, `QLinearConv` or `QLinearMatMul`.
 #[derive(Debug)]
 pub(crate) struct Integers {
-    kind: Kind,
+    kind: IntegerKind,
+    /// Whether the weights are those of a transposed matrix.
+    is_transposed: bool,
     /// The dims of the weights.
     dims: Vec<usize>,
     groups: usize,
@@ -38,30 +40,24 @@ const MAX_WINDOW: usize = 256;
 /// The number of rows of a matrix that are turned at a time.
 const BLOCK: usize = 16;
 
-/// An operator.
+/// An operator on 8-bit integers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Kind {
+pub(crate) enum IntegerKind {
     ConvInteger,
     MatMulInteger,
-    /// Whether the matrix is turned.
-    QGemm(bool),
+    QGemm,
     QLinearConv,
     QLinearMatMul,
 }
 
-impl Kind {
-    /// Returns the kind of an operator, or `None` if there is no fast kernel for it.
-    pub(crate) fn of(op: &Op) -> Outcome<Option<Self>> {
+impl IntegerKind {
+    /// Returns whether an operator reads the transposed weights, or `None` if there is no fast kernel for its attributes.
+    pub(crate) fn is_transposed(self, op: &Op) -> Outcome<Option<bool>> {
         let call = Call::new(op, &[])?;
-        Ok(match (op.domain.as_str(), op.kind.as_str()) {
-            ("" | "ai.onnx", "ConvInteger") => Some(Self::ConvInteger),
-            ("" | "ai.onnx", "MatMulInteger") => Some(Self::MatMulInteger),
-            ("" | "ai.onnx", "QLinearConv") => Some(Self::QLinearConv),
-            ("" | "ai.onnx", "QLinearMatMul") => Some(Self::QLinearMatMul),
-            ("com.microsoft", "QGemm") if call.int("transA", 0) == 0 => {
-                Some(Self::QGemm(call.int("transB", 0) != 0))
-            }
-            _ => None,
+        Ok(match self {
+            Self::QGemm if call.int("transA", 0) != 0 => None,
+            Self::QGemm => Some(call.int("transB", 0) != 0),
+            _ => Some(false),
         })
     }
 
@@ -73,7 +69,7 @@ impl Kind {
     pub(crate) fn weights(self) -> [usize; 2] {
         match self {
             Self::ConvInteger | Self::MatMulInteger => [1, 3],
-            Self::QGemm(_) | Self::QLinearConv | Self::QLinearMatMul => [3, 5],
+            Self::QGemm | Self::QLinearConv | Self::QLinearMatMul => [3, 5],
         }
     }
 }
@@ -81,7 +77,7 @@ impl Kind {
 impl Integers {
     /// Packs the weights of an operator, or returns `None` if there is no fast kernel for them.
     pub(crate) fn new(
-        kind: Kind,
+        (kind, is_transposed): (IntegerKind, bool),
         op: &Op,
         weights: &Dense,
         zero: Option<&Dense>,
@@ -96,7 +92,7 @@ impl Integers {
                 let inner = window.iter().fold(*each, |inner, dim| inner.saturating_mul(*dim));
                 [groups, inner, results.checked_div(groups).unwrap_or(0)]
             }
-            (false, [columns, inner]) if kind == Kind::QGemm(true) => [1, *inner, *columns],
+            (false, [columns, inner]) if is_transposed => [1, *inner, *columns],
             (false, [inner, columns]) => [1, *inner, *columns],
             _ => return Ok(None),
         };
@@ -115,7 +111,7 @@ impl Integers {
         let at =
             |place: usize| (values.get(place).copied().unwrap_or_default() ^ sign).cast_signed();
         let weights = match (kind, dims.as_slice()) {
-            (Kind::ConvInteger | Kind::QLinearConv, [results, 1, ..])
+            (IntegerKind::ConvInteger | IntegerKind::QLinearConv, [results, 1, ..])
                 if columns == 1 && inner <= MAX_WINDOW =>
             {
                 let places = (0..inner).flat_map(|place| (0..*results).map(move |it| (place, it)));
@@ -129,7 +125,10 @@ impl Integers {
             _ => {
                 let mut matrices = Matrices::zeroed(size);
                 match (kind, dims.as_slice()) {
-                    (Kind::ConvInteger | Kind::QLinearConv, [_, each, window @ ..]) => {
+                    (
+                        IntegerKind::ConvInteger | IntegerKind::QLinearConv,
+                        [_, each, window @ ..],
+                    ) => {
                         // The elements of a window, each with all its channels.
                         let window = window.iter().product::<usize>();
                         for (filter, into) in values.chunks_exact(inner).zip(matrices.columns()) {
@@ -139,7 +138,7 @@ impl Integers {
                             }
                         }
                     }
-                    (Kind::QGemm(true), _) => {
+                    _ if is_transposed => {
                         let lines = values.chunks_exact(inner).zip(matrices.columns());
                         lines.for_each(|(line, into)| into.copy_from_slice(line));
                     }
@@ -158,7 +157,7 @@ impl Integers {
                 Weights::Product(Bytes::new(matrices, zeros)?)
             }
         };
-        Ok(Some(Self { kind, dims, groups, weights }))
+        Ok(Some(Self { kind, is_transposed, dims, groups, weights }))
     }
 
     /// Returns the size of the packed weights in bytes.
@@ -171,25 +170,23 @@ impl Integers {
 
     /// Returns the number of columns, of all groups.
     fn width(&self) -> usize {
-        match (self.kind, self.dims.as_slice()) {
-            (Kind::MatMulInteger | Kind::QGemm(false) | Kind::QLinearMatMul, [_, columns]) => {
-                *columns
-            }
+        match (self.kind.is_convolution() || self.is_transposed, self.dims.as_slice()) {
+            (false, [_, columns]) => *columns,
             (_, [results, ..]) => *results,
             _ => 0,
         }
     }
 
     /// Computes the operator, or returns `None` if the kernel must run instead.
-    pub(super) fn run(&self, task: &Task<'_>) -> Outcome<Option<Vec<Dense>>> {
-        let inputs = Inputs(task.inputs);
+    pub(super) fn run(&self, call: &FastCall<'_>) -> Outcome<Option<Vec<Dense>>> {
+        let inputs = Inputs(call.inputs);
         let Some(x) = inputs.dense(0).filter(|x| x.count() > 0) else { return Ok(None) };
         let Some(zero) = inputs.zero(2, x.dtype())? else { return Ok(None) };
-        let Some(finish) = Finish::of(&inputs, self.kind, self.width(), task.op)? else {
+        let Some(finish) = Finish::of(&inputs, self.kind, self.width(), call.op)? else {
             return Ok(None);
         };
         match self.kind.is_convolution() {
-            true => self.convolved(task, x, zero, &finish),
+            true => self.convolved(call, x, zero, &finish),
             false => self.multiplied(x, zero, &finish),
         }
     }
@@ -199,7 +196,8 @@ impl Integers {
             return Ok(None);
         };
         let Some(values) = Octets::of(x, Order::RowMajor)? else { return Ok(None) };
-        if *inner != weights.inner() || outer.len() != 1 && matches!(self.kind, Kind::QGemm(_)) {
+        if *inner != weights.inner() || outer.len() != 1 && matches!(self.kind, IntegerKind::QGemm)
+        {
             return Ok(None);
         }
         let dims = [outer, &[self.width()]].concat();
@@ -210,7 +208,7 @@ impl Integers {
 
     fn convolved(
         &self,
-        task: &Task<'_>,
+        call: &FastCall<'_>,
         x: &Dense,
         zero: i32,
         finish: &Finish,
@@ -224,7 +222,7 @@ impl Integers {
         let Some(values) = Octets::of(x, order)? else { return Ok(None) };
         let (sign, zero) = (sign(x.dtype()), zero + shift(x.dtype()));
         let Ok(blank) = u8::try_from(zero) else { return Ok(None) };
-        let windows = Windows::of(&Call::new(task.op, &[])?, size, sides)?;
+        let windows = Windows::of(&call.attributes()?, size, sides)?;
         windows.check(x.dims(), &self.dims, self.groups)?;
         let steps = windows.steps(sides)?;
         let geometry = Geometry::of(&windows, *channels, sides, &steps)?;
@@ -234,13 +232,13 @@ impl Integers {
             Weights::EachChannel(weights) => {
                 let (count, made) = (dims.iter().product::<usize>(), size_of::<f32>());
                 let bytes = values.len().saturating_add(count).saturating_mul(made);
-                let _workspace = task.budget.reserve(bytes as u64)?;
+                let _workspace = call.budget.reserve(bytes as u64)?;
                 #[expect(clippy::cast_precision_loss, reason = "9 bits")]
                 let number = move |byte: &u8| (i32::from(byte ^ sign) - zero) as f32;
-                let mut image = task.buffers.take(values.len())?;
+                let mut image = call.buffers.take(values.len())?;
                 let pairs = image.iter_mut().zip(values.iter());
                 wide!(move pairs.for_each(|(into, byte)| *into = number(byte)));
-                let mut sums = task.buffers.take(count)?;
+                let mut sums = call.buffers.take(count)?;
                 let plain = gemm::Finish::default();
                 geometry.convolve_each(&image, weights, plain, &mut sums, |_, _| Ok(()))?;
                 return finish

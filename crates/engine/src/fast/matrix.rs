@@ -3,7 +3,7 @@
 use lodstone_model::{DType, Op};
 use pulp::bytemuck::cast_slice_mut;
 
-use super::{Ending, Task, one};
+use super::call::{EpilogueArguments, FastCall, FastKernel, one};
 use crate::call::Call;
 use crate::error::Outcome;
 use crate::gemm::{Buffer, Buffers, Columns, Finish, Lines, Packed, gather, part_of};
@@ -11,6 +11,8 @@ use crate::layout::{ordered, raw, tensor};
 use crate::tensor::{Dense, Order};
 use crate::threads::{each_chunk, sharing};
 use crate::value::Value;
+
+pub(crate) const PRODUCT: FastKernel = FastKernel::new(accepts, product);
 
 /// The minimum number of columns: the vectors of a tile would be almost empty.
 const MIN_COLUMNS: usize = 4;
@@ -27,7 +29,7 @@ pub(crate) struct Matrix {
 }
 
 /// The product of a tensor of certain dims with a matrix.
-pub(crate) struct Multiplied<'m> {
+pub(crate) struct ShapedMatrix<'m> {
     matrix: &'m Matrix,
     /// The dims of the result.
     pub(super) dims: Vec<usize>,
@@ -85,18 +87,18 @@ impl Matrix {
     ///
     /// # Errors
     /// If the inner dims differ.
-    pub(super) fn over(&self, dims: &[usize]) -> Outcome<Multiplied<'_>> {
+    pub(super) fn with_dims(&self, dims: &[usize]) -> Outcome<ShapedMatrix<'_>> {
         match dims {
             [rows @ .., inner] if *inner == self.inner => {
                 let dims = [rows, &[self.packed.width()]].concat();
-                Ok(Multiplied { matrix: self, dims })
+                Ok(ShapedMatrix { matrix: self, dims })
             }
             _ => Err(format!("expected {} columns, found dims {dims:?}", self.inner).into()),
         }
     }
 }
 
-impl Multiplied<'_> {
+impl ShapedMatrix<'_> {
     /// Multiplies a tensor of these dims. `then` is called with the offset of each finished part of the result.
     ///
     /// # Errors
@@ -104,7 +106,7 @@ impl Multiplied<'_> {
     pub(super) fn run(
         self,
         x: &Dense,
-        ending: Ending<'_>,
+        epilogue: EpilogueArguments<'_>,
         buffers: &Buffers,
         then: impl Fn(usize, &mut [f32]) -> Outcome<()> + Sync,
     ) -> Outcome<Dense> {
@@ -112,9 +114,9 @@ impl Multiplied<'_> {
         let values = ordered(x, Order::RowMajor)?;
         let mut out = buffers.take(dims.iter().product())?;
         let lines = Lines { apart: *inner, each: *inner, values: &values };
-        let added = ending.added(Order::RowMajor, &dims)?;
+        let added = epilogue.added(Order::RowMajor, &dims)?;
         let finish =
-            Finish { bias: bias.as_deref(), added: added.as_deref(), clamp: ending.limits };
+            Finish { bias: bias.as_deref(), added: added.as_deref(), clamp: epilogue.limits };
         packed.multiply(&lines, finish, &mut out, then)?;
         tensor(out, dims, Order::RowMajor)
     }
@@ -158,8 +160,8 @@ impl<'t> Stack<'t> {
 }
 
 /// Multiplies stacks of matrices, or returns `None` if the kernel must run instead.
-pub(super) fn product(task: &Task<'_>) -> Outcome<Option<Vec<Dense>>> {
-    let [Some(Value::Dense(left)), Some(Value::Dense(right))] = task.inputs else {
+fn product(call: &FastCall<'_>) -> Outcome<Option<Vec<Dense>>> {
+    let [Some(Value::Dense(left)), Some(Value::Dense(right))] = call.inputs else {
         return Ok(None);
     };
     let (Some((stack, [rows, inner])), Some((other, [same, columns]))) =
@@ -183,11 +185,11 @@ pub(super) fn product(task: &Task<'_>) -> Outcome<Option<Vec<Dense>>> {
     let is_shared = count < sharing();
     let at_once = count.min(sharing());
     let packed = at_once.saturating_mul(Packed::nbytes_of(size));
-    let _workspace = task.budget.reserve(packed as u64)?;
-    let mut out = task.buffers.take(count * rows * columns)?;
+    let _workspace = call.budget.reserve(packed as u64)?;
+    let mut out = call.buffers.take(count * rows * columns)?;
     each_chunk(&mut out, rows * columns, |unfolded: &mut Vec<_>, number, out| {
         let (values, right) = (left.matrix(number), right.matrix(number));
-        let room = |count| task.buffers.take(count);
+        let room = |count| call.buffers.take(count);
         let packed = Packed::new(size, *inner, room, |[_, row, column], into| {
             gather(right, row * down + column * across, across, into);
         })?;
@@ -202,7 +204,7 @@ pub(super) fn product(task: &Task<'_>) -> Outcome<Option<Vec<Dense>>> {
 }
 
 /// Returns whether two inputs are tensors in single precision.
-pub(super) fn fits(inputs: &[Option<&Value>]) -> bool {
+fn accepts(inputs: &[Option<&Value>]) -> bool {
     let is_single = |input: &Option<&Value>| {
         input.is_some_and(|it| it.dense().is_ok_and(|it| it.dtype() == DType::Float32))
     };

@@ -1,6 +1,7 @@
 //! Pooling of images whose channels are innermost.
 
-use super::{Task, one};
+use super::call::{FastCall, FastKernel, one};
+use super::images::accepts;
 use crate::call::Call;
 use crate::error::Outcome;
 use crate::gemm::part_of;
@@ -10,6 +11,10 @@ use crate::simd::wide;
 use crate::tensor::{Dense, Order};
 use crate::threads::each_chunk;
 
+pub(crate) const AVERAGE_POOL: FastKernel = FastKernel::new(accepts, average_pool);
+pub(crate) const GLOBAL_AVERAGE_POOL: FastKernel = FastKernel::new(accepts, global_average_pool);
+pub(crate) const MAX_POOL: FastKernel = FastKernel::new(accepts, max_pool);
+
 /// How the elements of a window become one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
@@ -18,38 +23,49 @@ enum Kind {
     Mean,
 }
 
-/// Pools images, or returns `None` if the kernel must run instead.
-pub(super) fn pool(task: &Task<'_>) -> Outcome<Option<Vec<Dense>>> {
-    let Task { op, inputs, buffers, .. } = *task;
-    let Some((images, dims)) = images(inputs.first().copied().flatten()) else { return Ok(None) };
+/// Returns the means of all pixels, or `None` if the kernel for all inputs must run.
+fn global_average_pool(call: &FastCall<'_>) -> Outcome<Option<Vec<Dense>>> {
+    let Some((images, dims)) = images(call.input(0)) else { return Ok(None) };
     let [examples, channels, height, width] = dims;
-    let call = Call::new(op, inputs)?;
-    let kind = if op.kind == "MaxPool" { Kind::Maximum } else { Kind::Mean };
     let values = ordered(images, Order::ChannelsLast)?;
-    if op.kind == "GlobalAveragePool" {
-        let mut out = buffers.take(examples * channels)?;
-        let images = values.chunks_exact(height * width * channels);
-        for (image, out) in images.zip(out.chunks_exact_mut(channels)) {
-            out.fill(0.0);
-            // One line after the other: the sums stay small.
-            let mut sums = vec![0.0; channels];
-            for line in image.chunks_exact(width * channels) {
-                sums.fill(0.0);
-                line.chunks_exact(channels).for_each(|pixel| add(&mut sums, pixel));
-                add(out, &sums);
-            }
-            scale(out, 1.0 / (height * width) as f32);
+    let mut out = call.buffers.take(examples * channels)?;
+    let images = values.chunks_exact(height * width * channels);
+    for (image, out) in images.zip(out.chunks_exact_mut(channels)) {
+        out.fill(0.0);
+        // One line after the other: the sums stay small.
+        let mut sums = vec![0.0; channels];
+        for line in image.chunks_exact(width * channels) {
+            sums.fill(0.0);
+            line.chunks_exact(channels).for_each(|pixel| add(&mut sums, pixel));
+            add(out, &sums);
         }
-        return tensor(out, vec![examples, channels, 1, 1], Order::ChannelsLast).map(one);
+        scale(out, 1.0 / (height * width) as f32);
     }
-    if call.int("count_include_pad", 0) != 0 {
-        return Ok(None);
+    tensor(out, vec![examples, channels, 1, 1], Order::ChannelsLast).map(one)
+}
+
+/// Returns the mean of each window, or `None` if the kernel for all inputs must run.
+fn average_pool(call: &FastCall<'_>) -> Outcome<Option<Vec<Dense>>> {
+    match call.attributes()?.int("count_include_pad", 0) {
+        0 => pool(call, Kind::Mean),
+        _ => Ok(None),
     }
-    let Pooling { windows, steps, .. } = Pooling::of(&call)?;
+}
+
+/// Returns the maximum of each window, or `None` if the kernel for all inputs must run.
+fn max_pool(call: &FastCall<'_>) -> Outcome<Option<Vec<Dense>>> {
+    pool(call, Kind::Maximum)
+}
+
+fn pool(call: &FastCall<'_>, kind: Kind) -> Outcome<Option<Vec<Dense>>> {
+    let Some((images, dims)) = images(call.input(0)) else { return Ok(None) };
+    let [examples, channels, height, width] = dims;
+    let values = ordered(images, Order::ChannelsLast)?;
+    let Pooling { windows, steps, .. } = Pooling::of(&Call::new(call.op, call.inputs)?)?;
     let [down, across] = *steps else { return Ok(None) };
     let rows = windows.elements(0, height, down)?;
     let columns = windows.elements(1, width, across)?;
-    let mut out = buffers.take(examples * down * across * channels)?;
+    let mut out = call.buffers.take(examples * down * across * channels)?;
     each_chunk(&mut out, across * channels, |(), number, out| {
         let (example, row) = (number / down, number % down);
         for (columns, out) in columns.iter().zip(out.chunks_exact_mut(channels)) {

@@ -2,9 +2,9 @@
 
 use lodstone_model::DType;
 
+use super::call::{FastCall, FastKernel, one};
 use super::codes::{Inputs, Octets, code, limits, quantizes_unusually, shift, sign, wide_code};
 use super::rows::combined;
-use super::{Task, one};
 use crate::error::Outcome;
 use crate::gemm::part_of;
 use crate::layout::{is_channels_last, numbers, ordered, tensor};
@@ -12,6 +12,13 @@ use crate::simd::wide;
 use crate::tensor::{Dense, Elements, Order, common, wrapped};
 use crate::threads::each_chunk;
 use crate::value::Value;
+
+pub(crate) const DEQUANTIZE: FastKernel = FastKernel::new(accepts, dequantize);
+pub(crate) const PRODUCT: FastKernel = FastKernel::new(accepts, product);
+pub(crate) const QUANTIZE: FastKernel = FastKernel::new(accepts, quantize);
+pub(crate) const QUANTIZE_BY_RANGE: FastKernel =
+    FastKernel::new(accepts, quantize_by_range).with_outputs(3);
+pub(crate) const SUM: FastKernel = FastKernel::new(accepts, sum);
 
 /// The number of elements that one processor handles at a time.
 const PIECE: usize = 1 << 14;
@@ -22,7 +29,7 @@ fn order_of(tensor: &Dense) -> Order {
 }
 
 /// Returns whether the first input is a tensor with elements.
-pub(super) fn fits(inputs: &[Option<&Value>]) -> bool {
+fn accepts(inputs: &[Option<&Value>]) -> bool {
     matches!(inputs.first(), Some(Some(Value::Dense(x))) if x.count() > 0)
 }
 
@@ -52,8 +59,8 @@ fn codes(x: &Dense, scale: f32, zero: f32, (limits, dtype): ([f32; 2], DType)) -
 }
 
 /// Quantizes a tensor, or returns `None` if the kernel must run instead.
-pub(super) fn quantize(task: &Task<'_>) -> Outcome<Option<Vec<Dense>>> {
-    let inputs = Inputs(task.inputs);
+fn quantize(call: &FastCall<'_>) -> Outcome<Option<Vec<Dense>>> {
+    let inputs = Inputs(call.inputs);
     let (Some(x), Some(scale)) = (inputs.dense(0), inputs.dense(1)) else { return Ok(None) };
     let are_single = [x, scale].iter().all(|it| it.dtype() == DType::Float32);
     let dtype = inputs.dense(2).map_or(DType::Uint8, Dense::dtype);
@@ -61,7 +68,7 @@ pub(super) fn quantize(task: &Task<'_>) -> Outcome<Option<Vec<Dense>>> {
     let (Some(scale), Some(zero)) = (single(scale)?, inputs.zero(2, dtype)?) else {
         return Ok(None);
     };
-    if quantizes_unusually(task.op)? {
+    if quantizes_unusually(call.op)? {
         return Ok(None);
     }
     #[expect(clippy::cast_precision_loss, reason = "8 bits")]
@@ -69,10 +76,10 @@ pub(super) fn quantize(task: &Task<'_>) -> Outcome<Option<Vec<Dense>>> {
 }
 
 /// Returns the real numbers of quantized ones, or `None` if the kernel must run instead.
-pub(super) fn dequantize(task: &Task<'_>) -> Outcome<Option<Vec<Dense>>> {
-    let inputs = Inputs(task.inputs);
+fn dequantize(call: &FastCall<'_>) -> Outcome<Option<Vec<Dense>>> {
+    let inputs = Inputs(call.inputs);
     let (Some(x), Some(scale)) = (inputs.dense(0), inputs.dense(1)) else { return Ok(None) };
-    if scale.dtype() != DType::Float32 || quantizes_unusually(task.op)? {
+    if scale.dtype() != DType::Float32 || quantizes_unusually(call.op)? {
         return Ok(None);
     }
     let order = order_of(x);
@@ -81,7 +88,7 @@ pub(super) fn dequantize(task: &Task<'_>) -> Outcome<Option<Vec<Dense>>> {
         return Ok(None);
     };
     let is_signed = x.dtype() == DType::Int8;
-    let mut out = task.buffers.take(values.len())?;
+    let mut out = call.buffers.take(values.len())?;
     each_chunk(&mut out, PIECE, |(): &mut (), number, out| {
         let values = part_of(&values, number * PIECE, out.len());
         #[expect(clippy::cast_precision_loss, reason = "9 bits")]
@@ -97,8 +104,8 @@ pub(super) fn dequantize(task: &Task<'_>) -> Outcome<Option<Vec<Dense>>> {
 }
 
 /// Quantizes a tensor by its range, or returns `None` if the kernel must run instead.
-pub(super) fn quantize_by_range(task: &Task<'_>) -> Outcome<Option<Vec<Dense>>> {
-    let Some(x) = Inputs(task.inputs).dense(0) else { return Ok(None) };
+fn quantize_by_range(call: &FastCall<'_>) -> Outcome<Option<Vec<Dense>>> {
+    let Some(x) = Inputs(call.inputs).dense(0) else { return Ok(None) };
     if x.dtype() != DType::Float32 {
         return Ok(None);
     }
@@ -124,13 +131,13 @@ pub(super) fn quantize_by_range(task: &Task<'_>) -> Outcome<Option<Vec<Dense>>> 
 }
 
 /// Adds two quantized tensors, or returns `None` if the kernel must run instead.
-pub(super) fn sum(task: &Task<'_>) -> Outcome<Option<Vec<Dense>>> {
-    paired(task, |a, b| a + b)
+fn sum(call: &FastCall<'_>) -> Outcome<Option<Vec<Dense>>> {
+    paired(call, |a, b| a + b)
 }
 
 /// Multiplies two quantized tensors, or returns `None` if the kernel must run instead.
-pub(super) fn product(task: &Task<'_>) -> Outcome<Option<Vec<Dense>>> {
-    paired(task, |a, b| a * b)
+fn product(call: &FastCall<'_>) -> Outcome<Option<Vec<Dense>>> {
+    paired(call, |a, b| a * b)
 }
 
 /// What codes stand for, in double precision.
@@ -181,10 +188,10 @@ fn spread(tensor: &Dense, dims: &[usize], order: Order) -> Outcome<Option<Octets
 
 /// Returns the quantized results of a function of the real numbers of two tensors.
 fn paired(
-    task: &Task<'_>,
+    call: &FastCall<'_>,
     of: impl Fn(f64, f64) -> f64 + Copy + Sync,
 ) -> Outcome<Option<Vec<Dense>>> {
-    let inputs = Inputs(task.inputs);
+    let inputs = Inputs(call.inputs);
     let (Some(left), Some(right)) = (inputs.dense(0), inputs.dense(3)) else { return Ok(None) };
     let Ok(dims) = common(left.dims(), right.dims()) else { return Ok(None) };
     let order = if is_channels_last(right) { Order::ChannelsLast } else { order_of(left) };

@@ -3,7 +3,7 @@
 use lodstone_model::{DType, Op};
 use lodstone_schema::Finding;
 
-use super::Task;
+use super::call::FastCall;
 use crate::call::Call;
 use crate::error::Outcome;
 use crate::gemm::{Buffer, Columns, Finish, Lines, Packed, Raw, part_of};
@@ -31,6 +31,13 @@ enum Kind {
     Gru,
     /// The reset gate is applied to the product of the state.
     LinearGru,
+}
+
+/// The recurrent operators.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Gates {
+    Lstm,
+    Gru,
 }
 
 /// The attributes of an operator that its packed weights depend on.
@@ -77,13 +84,18 @@ impl Kind {
 impl Unrolled {
     /// Returns the attributes of an operator, or `None` if something in it is unusual. `is_given` returns whether it has an
     /// input.
-    pub(crate) fn of(op: &Op, is_given: impl Fn(usize) -> bool) -> Outcome<Option<Self>> {
+    pub(crate) fn of(
+        gates: Gates,
+        op: &Op,
+        is_given: impl Fn(usize) -> bool,
+    ) -> Outcome<Option<Self>> {
         let call = Call::new(op, &[])?;
-        let (kind, usual): (_, &[&str]) = match op.kind.as_str() {
-            "LSTM" => (Kind::Lstm, &["Sigmoid", "Tanh", "Tanh"]),
-            "GRU" if call.int("linear_before_reset", 0) == 0 => (Kind::Gru, &["Sigmoid", "Tanh"]),
-            "GRU" => (Kind::LinearGru, &["Sigmoid", "Tanh"]),
-            _ => return Ok(None),
+        let (kind, usual): (_, &[&str]) = match gates {
+            Gates::Lstm => (Kind::Lstm, &["Sigmoid", "Tanh", "Tanh"]),
+            Gates::Gru if call.int("linear_before_reset", 0) == 0 => {
+                (Kind::Gru, &["Sigmoid", "Tanh"])
+            }
+            Gates::Gru => (Kind::LinearGru, &["Sigmoid", "Tanh"]),
         };
         let activations = call.texts("activations").unwrap_or_default();
         let mut named = activations.iter().zip(usual.iter().cycle());
@@ -147,8 +159,8 @@ impl Cells {
     }
 
     /// Computes all directions, or returns `None` if the kernel must run instead.
-    pub(crate) fn run(&self, task: &Task<'_>) -> Outcome<Option<Vec<Dense>>> {
-        let given = |number: usize| task.inputs.get(number).copied().flatten();
+    pub(crate) fn run(&self, call: &FastCall<'_>) -> Outcome<Option<Vec<Dense>>> {
+        let given = |number: usize| call.input(number);
         let Some(Value::Dense(x)) = given(0) else { return Ok(None) };
         let &[steps, batch, inputs] = x.dims() else { return Ok(None) };
         let (count, hidden) = (self.directions.len(), self.hidden);
@@ -171,10 +183,10 @@ impl Cells {
         };
         let (mut last, mut long) = (state(5)?, state(6)?);
         let (size, width) = (batch * hidden, self.kind.gates() * hidden);
-        let mut all = task.buffers.take(steps * count * size)?;
+        let mut all = call.buffers.take(steps * count * size)?;
         // Products of all steps and of one, the state of one direction, and those of all.
         let working = (steps + 1) * batch * width + 2 * size + 2 * count * size;
-        let _workspace = task.budget.reserve((working * size_of::<f32>()) as u64)?;
+        let _workspace = call.budget.reserve((working * size_of::<f32>()) as u64)?;
         let mut of_inputs = vec![0.0; steps * batch * width];
         let states = last.chunks_exact_mut(size).zip(long.chunks_exact_mut(size));
         for (number, ((cell, is_reversed), (last, long))) in

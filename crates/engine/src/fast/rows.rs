@@ -4,8 +4,7 @@
 
 use lodstone_model::DType;
 
-use super::{Task, one};
-use crate::call::Call;
+use super::call::{FastCall, FastKernel, one};
 use crate::dims::axis;
 use crate::error::Outcome;
 use crate::gemm::part_of;
@@ -16,6 +15,9 @@ use crate::tensor::{Dense, Order};
 use crate::threads::each_chunk;
 use crate::value::Value;
 
+pub(crate) const LAYER_NORMALIZATION: FastKernel = FastKernel::new(accepts, layer_normalization);
+pub(crate) const SOFTMAX: FastKernel = FastKernel::new(accepts, softmax);
+
 /// The number of partial sums.
 const SUMS: usize = 16;
 
@@ -23,20 +25,20 @@ const SUMS: usize = 16;
 const PIECE: usize = 1 << 14;
 
 /// Returns whether the first input is a tensor in single precision whose elements are in the order of its dims.
-pub(super) fn fits(inputs: &[Option<&Value>]) -> bool {
+fn accepts(inputs: &[Option<&Value>]) -> bool {
     let Some(Some(Value::Dense(x))) = inputs.first() else { return false };
     x.dtype() == DType::Float32 && x.count() > 0 && Order::RowMajor.is_of(x)
 }
 
 /// Returns the softmax along the last axis, or `None` if the kernel must run instead.
-pub(super) fn softmax(task: &Task<'_>) -> Outcome<Option<Vec<Dense>>> {
-    let Some(Some(Value::Dense(x))) = task.inputs.first() else { return Ok(None) };
+fn softmax(call: &FastCall<'_>) -> Outcome<Option<Vec<Dense>>> {
+    let Some(Some(Value::Dense(x))) = call.inputs.first() else { return Ok(None) };
     let rank = x.dims().len();
-    if rank == 0 || axis(Call::new(task.op, &[])?.int("axis", -1), rank)? + 1 != rank {
+    if rank == 0 || axis(call.attributes()?.int("axis", -1), rank)? + 1 != rank {
         return Ok(None);
     }
     let width = x.dims().last().copied().unwrap_or(1);
-    each_row(task, x, width, |row, out| {
+    each_row(call, x, width, |row, out| {
         wide!({
             let most = combined(row, f32::NEG_INFINITY, |it| it, |a, b| if b > a { b } else { a });
             row.iter().zip(out.iter_mut()).for_each(|(value, out)| *out = exp(value - most));
@@ -47,13 +49,13 @@ pub(super) fn softmax(task: &Task<'_>) -> Outcome<Option<Vec<Dense>>> {
 }
 
 /// Returns tensors that are normalized over their last dims, or `None` if the kernel must run instead.
-pub(super) fn layer_normalization(task: &Task<'_>) -> Outcome<Option<Vec<Dense>>> {
-    let [Some(Value::Dense(x)), Some(Value::Dense(scale)), bias @ ..] = task.inputs else {
+fn layer_normalization(call: &FastCall<'_>) -> Outcome<Option<Vec<Dense>>> {
+    let [Some(Value::Dense(x)), Some(Value::Dense(scale)), bias @ ..] = call.inputs else {
         return Ok(None);
     };
-    let call = Call::new(task.op, &[])?;
-    let at = axis(call.int("axis", -1), x.dims().len())?;
-    let Some(dims) = x.dims().get(at..).filter(|_| call.int("stash_type", 1) == 1) else {
+    let attributes = call.attributes()?;
+    let at = axis(attributes.int("axis", -1), x.dims().len())?;
+    let Some(dims) = x.dims().get(at..).filter(|_| attributes.int("stash_type", 1) == 1) else {
         return Ok(None);
     };
     let bias = match bias {
@@ -68,10 +70,10 @@ pub(super) fn layer_normalization(task: &Task<'_>) -> Outcome<Option<Vec<Dense>>
     let width = dims.iter().product();
     let scale = ordered(scale, Order::RowMajor)?;
     let bias = bias.map(|bias| ordered(bias, Order::RowMajor)).transpose()?;
-    let epsilon = call.float("epsilon", 1e-5);
+    let epsilon = attributes.float("epsilon", 1e-5);
     #[expect(clippy::cast_precision_loss, reason = "the kernel divides by the same number")]
     let count = width as f32;
-    each_row(task, x, width, |row, out| {
+    each_row(call, x, width, |row, out| {
         wide!({
             let mean = sum(row, |it| it) / count;
             row.iter().zip(out.iter_mut()).for_each(|(value, out)| *out = value - mean);
@@ -87,13 +89,13 @@ pub(super) fn layer_normalization(task: &Task<'_>) -> Outcome<Option<Vec<Dense>>
 
 /// Returns a tensor whose rows of `width` elements are computed from those of another.
 fn each_row(
-    task: &Task<'_>,
+    call: &FastCall<'_>,
     x: &Dense,
     width: usize,
     of: impl Fn(&[f32], &mut [f32]) + Sync,
 ) -> Outcome<Option<Vec<Dense>>> {
     let values = ordered(x, Order::RowMajor)?;
-    let mut out = task.buffers.take(values.len())?;
+    let mut out = call.buffers.take(values.len())?;
     let each = (PIECE / width.max(1)).max(1) * width;
     each_chunk(&mut out, each, |(), number, out| {
         let values = part_of(&values, number * each, out.len());

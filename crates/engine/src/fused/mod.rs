@@ -15,16 +15,16 @@ mod rules;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use rules::is_link;
+pub(crate) use rules::{Rule, maximum, minimum};
 
 use std::collections::HashMap;
 use std::ops::Range;
 
-use lodstone_model::{DType, Op};
+use lodstone_model::DType;
 use lodstone_schema::Finding;
 
 use self::reads::Read;
-use self::rules::{Apply, Lane, Rule, rule};
+use self::rules::{Apply, Lane};
 use crate::error::Outcome;
 use crate::gemm::{Buffer, Buffers};
 use crate::layout;
@@ -49,8 +49,19 @@ enum Link {
     Three(Apply<3>, [usize; 3]),
 }
 
-/// An operator, its input registers and its output registers.
-pub(crate) type Links<'o> = (&'o Op, &'o [Option<usize>], Vec<usize>);
+/// The rule of an operator, its input registers and its output registers.
+pub(crate) type Links<'o> = (Rule, &'o [Option<usize>], Vec<usize>);
+
+/// What an operator does in the epilogue of a product, before results are in memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum EpilogueStep {
+    /// It adds a tensor.
+    Sum,
+    /// It limits results to numbers from 0 on.
+    Relu,
+    /// It limits results by its second and third input.
+    Clip,
+}
 
 /// The elements of each value that the chain returns.
 type Elements = Vec<Vec<f32>>;
@@ -84,18 +95,17 @@ pub(crate) struct Before<'d> {
 impl Chain {
     /// Creates a chain of operators, each with its input and output registers. `is_read_later` returns whether an operator
     /// outside the chain reads a register. Returns `None` if an operator cannot be part of a chain.
-    pub(crate) fn of(ops: &[Links<'_>], is_read_later: impl Fn(usize) -> bool) -> Option<Self> {
+    pub(crate) fn of(ops: Vec<Links<'_>>, is_read_later: impl Fn(usize) -> bool) -> Option<Self> {
         let outputs = ops.iter().enumerate().rev();
         let outputs = outputs.filter_map(|(at, (_, _, outputs))| Some((*outputs.first()?, at)));
         let made: HashMap<usize, usize> = outputs.collect();
         let made = |register: usize| made.get(&register).copied();
-        let rules: Vec<Rule> = ops.iter().map(|(op, _, _)| rule(op)).collect::<Option<_>>()?;
         let mut reads: Vec<(usize, Lane)> = Vec::new();
         let mut places: HashMap<usize, usize> = HashMap::new();
-        for ((_, inputs, _), rule) in ops.iter().zip(&rules) {
+        for (rule, inputs, _) in &ops {
             for (register, lane) in inputs.iter().zip(rule.takes.lanes()) {
                 let register = (*register)?;
-                let gives = made(register).and_then(|at| Some(rules.get(at)?.gives));
+                let gives = made(register).and_then(|at| Some(ops.get(at)?.0.gives));
                 let read = || reads.get(*places.get(&register)?).map(|read| read.1);
                 match gives.or_else(read) {
                     Some(given) if given == *lane => {}
@@ -115,7 +125,7 @@ impl Chain {
             read.or_else(|| made(register).map(|at| at + reads.len()))
         };
         let (mut links, mut makes) = (Vec::new(), Vec::new());
-        for ((_, inputs, outputs), rule) in ops.iter().zip(rules) {
+        for (rule, inputs, outputs) in ops {
             let [output] = &outputs[..] else { return None };
             let inputs: Vec<usize> =
                 inputs.iter().map(|register| value((*register)?)).collect::<Option<_>>()?;

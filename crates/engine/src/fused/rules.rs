@@ -1,11 +1,6 @@
-//! The element-wise function of each operator.
-
-use lodstone_model::{DType, Op};
-use lodstone_schema::onnx::dtype;
+//! Element-wise functions of operators.
 
 use super::Link;
-use crate::call::Call;
-use crate::simd::curves::{erf, exp, sigmoid, tanh};
 use crate::simd::wide;
 
 /// The class of elements.
@@ -28,7 +23,7 @@ pub(super) enum Takes {
 }
 
 /// The element-wise function of an operator: its inputs and the class of its result.
-pub(super) struct Rule {
+pub(crate) struct Rule {
     pub(super) takes: Takes,
     pub(super) gives: Lane,
 }
@@ -52,100 +47,66 @@ impl Takes {
     }
 }
 
-/// Returns whether an operator may be part of a chain.
-pub(crate) fn is_link(op: &Op) -> bool {
-    rule(op).is_some()
-}
+impl Rule {
+    /// Creates a function of a number.
+    pub(crate) fn unary(of: impl Fn(f32) -> f32 + Copy + Send + Sync + 'static) -> Self {
+        let apply: Apply<1> = Box::new(move |inputs, out| each(inputs, out, of));
+        Self { takes: Takes::One([Lane::Number], apply), gives: Lane::Number }
+    }
 
-pub(super) fn rule(op: &Op) -> Option<Rule> {
-    use Lane::{Limit, Number, Truth};
-    let of = |takes, gives| Some(Rule { takes, gives });
-    macro_rules! one {
-        ($of:expr) => {
-            of(Takes::One([Number], Box::new(move |inputs, out| each(inputs, out, $of))), Number)
-        };
+    /// Creates a function of two numbers.
+    pub(crate) fn binary(of: impl Fn(f32, f32) -> f32 + Copy + Send + Sync + 'static) -> Self {
+        let apply: Apply<2> = Box::new(move |inputs, out| both(inputs, out, of));
+        Self { takes: Takes::Two([Lane::Number; 2], apply), gives: Lane::Number }
     }
-    macro_rules! two {
-        ($of:expr) => {
-            of(Takes::Two([Number; 2], Box::new(|inputs, out| both(inputs, out, $of))), Number)
-        };
+
+    /// Creates a comparison of two numbers.
+    pub(crate) fn comparison(
+        of: impl Fn(&f32, &f32) -> bool + Copy + Send + Sync + 'static,
+    ) -> Self {
+        let apply: Apply<2> =
+            Box::new(move |inputs, out| both(inputs, out, move |a, b| truth(of(&a, &b))));
+        Self { takes: Takes::Two([Lane::Number; 2], apply), gives: Lane::Truth }
     }
-    macro_rules! compare {
-        ($of:expr) => {{
-            let apply: Apply<2> =
-                Box::new(|inputs, out| both(inputs, out, |a, b| truth($of(&a, &b))));
-            of(Takes::Two([Number; 2], apply), Truth)
-        }};
+
+    /// Creates a function of two booleans.
+    pub(crate) fn logic(of: impl Fn(f32, f32) -> f32 + Copy + Send + Sync + 'static) -> Self {
+        let apply: Apply<2> = Box::new(move |inputs, out| both(inputs, out, of));
+        Self { takes: Takes::Two([Lane::Truth; 2], apply), gives: Lane::Truth }
     }
-    macro_rules! logic {
-        ($of:expr) => {
-            of(Takes::Two([Truth; 2], Box::new(|inputs, out| both(inputs, out, $of))), Truth)
-        };
+
+    /// Creates the negation of a boolean.
+    pub(crate) fn negation() -> Self {
+        let apply: Apply<1> = Box::new(|inputs, out| each(inputs, out, |a| 1.0 - a));
+        Self { takes: Takes::One([Lane::Truth], apply), gives: Lane::Truth }
     }
-    if !matches!(op.domain.as_str(), "" | "ai.onnx") {
-        return None;
+
+    /// Creates the number of a boolean.
+    pub(crate) fn number() -> Self {
+        let apply: Apply<1> = Box::new(|inputs, out| each(inputs, out, |a| a));
+        Self { takes: Takes::One([Lane::Truth], apply), gives: Lane::Number }
     }
-    let call = Call::new(op, &[]).ok()?;
-    match op.kind.as_str() {
-        "Abs" => one!(f32::abs),
-        "Add" => two!(|a, b| a + b),
-        "And" => logic!(|a, b| a * b),
-        "Cast" => {
-            let to = i32::try_from(call.maybe_int("to")?).ok()?;
-            let is_single = dtype::from_code(to) == Some(DType::Float32);
-            if is_single {
-                of(Takes::One([Truth], Box::new(|inputs, out| each(inputs, out, |a| a))), Number)
-            } else {
-                None
-            }
-        }
-        "Clip" => of(Takes::Three([Number, Limit, Limit], Box::new(clip)), Number),
-        "Div" => two!(|a, b| a / b),
-        "Equal" => compare!(f32::eq),
-        "Erf" => one!(erf),
-        "Exp" => one!(exp),
-        "Gelu" if call.text("approximate").as_deref() != Some("tanh") => {
-            one!(|a| 0.5 * a * (erf(a * std::f32::consts::FRAC_1_SQRT_2) + 1.0))
-        }
-        "Greater" => compare!(f32::gt),
-        "GreaterOrEqual" => compare!(f32::ge),
-        "HardSigmoid" => {
-            let (alpha, beta) = (call.float("alpha", 0.2), call.float("beta", 0.5));
-            one!(move |a: f32| least(most(a * alpha + beta, 0.0), 1.0))
-        }
-        "HardSwish" => one!(|a: f32| a * least(most(a * (1.0 / 6.0) + 0.5, 0.0), 1.0)),
-        "LeakyRelu" => {
-            let alpha = call.float("alpha", 0.01);
-            one!(move |a: f32| if a >= 0.0 { a } else { a * alpha })
-        }
-        "Less" => compare!(f32::lt),
-        "LessOrEqual" => compare!(f32::le),
-        "Log" => one!(f32::ln),
-        "Max" => two!(most),
-        "Min" => two!(least),
-        "Mul" => two!(|a, b| a * b),
-        "Neg" => one!(|a: f32| -a),
-        "Not" => {
-            of(Takes::One([Truth], Box::new(|inputs, out| each(inputs, out, |a| 1.0 - a))), Truth)
-        }
-        "Or" => logic!(f32::max),
-        "Relu" => one!(|a: f32| most(a, 0.0)),
-        "Sigmoid" => one!(sigmoid),
-        "Sqrt" => one!(f32::sqrt),
-        "Sub" => two!(|a, b| a - b),
-        "Tanh" => one!(tanh),
-        "Where" => of(Takes::Three([Truth, Number, Number], Box::new(choose)), Number),
-        _ => None,
+
+    /// Creates the limits of a number: a minimum, then a maximum.
+    pub(crate) fn clamp() -> Self {
+        let lanes = [Lane::Number, Lane::Limit, Lane::Limit];
+        Self { takes: Takes::Three(lanes, Box::new(clip)), gives: Lane::Number }
+    }
+
+    /// Creates the choice between two numbers by a boolean.
+    pub(crate) fn selection() -> Self {
+        let lanes = [Lane::Truth, Lane::Number, Lane::Number];
+        Self { takes: Takes::Three(lanes, Box::new(choose)), gives: Lane::Number }
     }
 }
 
 /// Returns the larger of two numbers; NaN if one of them is.
-fn most(a: f32, b: f32) -> f32 {
+pub(crate) fn maximum(a: f32, b: f32) -> f32 {
     if a > b || a.is_nan() { a } else { b }
 }
 
 /// Returns the smaller of two numbers; NaN if one of them is.
-fn least(a: f32, b: f32) -> f32 {
+pub(crate) fn minimum(a: f32, b: f32) -> f32 {
     if a < b || a.is_nan() { a } else { b }
 }
 
@@ -165,7 +126,7 @@ fn both([a, b]: [&[f32]; 2], out: &mut [f32], of: impl Fn(f32, f32) -> f32) {
 
 fn clip([values, lowest, highest]: [&[f32]; 3], out: &mut [f32]) {
     let all = out.iter_mut().zip(values).zip(lowest).zip(highest);
-    wide!(all.for_each(|(((out, a), low), high)| *out = least(most(*a, *low), *high)));
+    wide!(all.for_each(|(((out, a), low), high)| *out = minimum(maximum(*a, *low), *high)));
 }
 
 fn choose([which, yes, no]: [&[f32]; 3], out: &mut [f32]) {

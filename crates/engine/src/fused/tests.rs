@@ -12,6 +12,7 @@ use lodstone_model::{Attribute, AttributeValue, DType, Op, Operand};
 
 use super::*;
 use crate::evaluate::evaluate;
+use crate::kernels::operator;
 use crate::layout::ordered;
 use crate::simd::curves::erf;
 use crate::tensor::Dense;
@@ -32,6 +33,10 @@ fn op(kind: &str) -> Op {
     };
     let outputs = vec![Operand { slot: String::new(), args: vec!["y".to_owned()] }];
     Op { kind: kind.to_owned(), attributes, outputs, ..Op::default() }
+}
+
+fn rule(op: &Op) -> Rule {
+    operator(&op.domain, &op.kind).and_then(|operator| operator.rule(op)).expect("a rule")
 }
 
 /// Returns `count` floats of both signs, with ties, zeros and NaN.
@@ -64,9 +69,8 @@ fn check(first: Vec<Dense>, steps: Steps, read: &[usize], tolerance: f64) {
         .collect();
     let mut registers = values(first);
     registers.resize(20, None);
-    let links = ops.iter().map(|(op, inputs, outputs)| (op, &inputs[..], outputs.to_vec()));
-    let links: Vec<Links<'_>> = links.collect();
-    let chain = Chain::of(&links, |register| read.contains(&register)).expect("a chain");
+    let links = ops.iter().map(|(op, inputs, outputs)| (rule(op), &inputs[..], outputs.to_vec()));
+    let chain = Chain::of(links.collect(), |register| read.contains(&register)).expect("a chain");
     let made =
         chain.run(&registers, &Buffers::default(), &Threads::default()).unwrap().expect("made");
     for (op, inputs, [output]) in &ops {
@@ -159,9 +163,10 @@ fn results_in_place_are_those_of_a_pass() {
             |(_, inputs, _): &(_, &[usize], _)| inputs.iter().map(|it| Some(*it)).collect();
         let inputs: Vec<Vec<Option<usize>>> = steps.iter().map(inputs).collect();
         let links = ops.iter().zip(&inputs).zip(steps);
-        let links = links.map(|((op, inputs), (_, _, output))| (op, &inputs[..], vec![*output]));
+        let links =
+            links.map(|((op, inputs), (_, _, output))| (rule(op), &inputs[..], vec![*output]));
         let last = steps[steps.len() - 1].2;
-        let chain = Chain::of(&links.collect::<Vec<_>>(), |register| register == last).unwrap();
+        let chain = Chain::of(links.collect(), |register| register == last).unwrap();
         for count in [2, PIECE + 5, 3 * PIECE] {
             let mut registers = values([numbers(count, 1), numbers(count, 2)]);
             registers.resize(20, None);
@@ -205,9 +210,8 @@ fn inputs_are_broadcast_in_every_order() {
         (op(kind), inputs, vec![*output])
     });
     let links: Vec<_> = links.collect();
-    let links: Vec<Links<'_>> =
-        links.iter().map(|(op, inputs, outputs)| (op, &inputs[..], outputs.clone())).collect();
-    let chain = Chain::of(&links, |register| register == 5).unwrap();
+    let links = links.iter().map(|(op, inputs, outputs)| (rule(op), &inputs[..], outputs.clone()));
+    let chain = Chain::of(links.collect(), |register| register == 5).unwrap();
     for other in OTHERS.iter().copied().chain([&[2, 5, 3, 7][..]]) {
         let (x, other) = (shaped(&[2, 5, 3, 7], 1), shaped(other, 2));
         let run = |x: Dense| {
@@ -228,7 +232,7 @@ fn some_inputs_are_left_to_the_kernels() {
     let add = op("Add");
     let of = |registers: [Dense; 2]| {
         let inputs = [Some(0), Some(1)];
-        let chain = Chain::of(&[(&add, &inputs[..], vec![2])], |register| register == 2);
+        let chain = Chain::of(vec![(rule(&add), &inputs[..], vec![2])], |register| register == 2);
         let made = chain.expect("a chain");
         let made = made.run(&values(registers), &Buffers::default(), &Threads::default());
         made.unwrap().is_some()

@@ -2,80 +2,121 @@
 
 use lodstone_model::DType;
 
-use super::Run;
 use crate::call::{Call, Outputs, one};
 use crate::curves::{Erf, at_least, at_most, sigmoid, softplus};
 use crate::dims::{at_mut, axis, dim_at};
+use crate::fused::{EpilogueStep, Rule, maximum, minimum};
+use crate::operator::Operator;
+use crate::simd::curves;
 use crate::tensor::{Comparison, Dense, Extreme, floats, integers};
 
-pub(super) fn kernel(kind: &str) -> Option<Run> {
-    Some(match kind {
-        "Elu" => |call| {
-            let alpha = call.float("alpha", 1.0);
-            one(floats!(call.input(0)?, T => |x| {
-                if x < 0.0 { (x.exp() - 1.0) * T::from(alpha) } else { x }
-            })?)
-        },
-        "Gelu" => gelu,
-        "HardSigmoid" => |call| {
-            let (alpha, beta) = (call.float("alpha", 0.2), call.float("beta", 0.5));
-            one(floats!(call.input(0)?, T => |x| {
-                at_most(at_least(x * T::from(alpha) + T::from(beta), 0.0), 1.0)
-            })?)
-        },
-        "LeakyRelu" => |call| {
-            let alpha = call.float("alpha", 0.01);
-            one(call.input(0)?.leaky(alpha)?)
-        },
-        "Relu" => |call| {
-            let x = call.input(0)?;
-            one(match x.dtype().is_float() {
-                true => floats!(x, T => |x| at_least(x, 0.0))?,
-                false => integers!(x, T => |x| x.max(0))?,
-            })
-        },
-        "Sigmoid" => |call| one(call.input(0)?.sigmoid()?),
-        "Softplus" => |call| one(floats!(call.input(0)?, T => |x| softplus(x))?),
-        "Softsign" => |call| one(floats!(call.input(0)?, T => |x| x / (x.abs() + 1.0))?),
-        "ThresholdedRelu" => |call| {
-            let alpha = call.float("alpha", 1.0);
-            one(floats!(call.input(0)?, T => |x| if x <= T::from(alpha) { 0.0 } else { x })?)
-        },
-        "Celu" => |call| {
-            let alpha = call.float("alpha", 1.0);
-            one(floats!(call.input(0)?, T => |x| {
-                let alpha = T::from(alpha);
-                at_least(x, 0.0) + (at_most(x / alpha, 0.0).exp() - 1.0) * alpha
-            })?)
-        },
-        "Hardmax" => hardmax,
-        "HardSwish" => |call| {
-            one(floats!(call.input(0)?, T => |x| {
-                x * at_most(at_least(x * (1.0 / 6.0) + 0.5, 0.0), 1.0)
-            })?)
-        },
-        "Mish" => |call| one(floats!(call.input(0)?, T => |x| x * softplus(x).tanh())?),
-        "PRelu" => |call| {
-            let (x, slope) = (call.input(0)?, call.input(1)?);
-            let scaled = x.times(&slope.fitted(x.dims())?)?;
-            let is_below = x.compared(&x.zeros(&[])?, Comparison::Less)?;
-            one(x.masked(&is_below, &scaled)?)
-        },
-        "Selu" => |call| {
-            let alpha = call.float("alpha", 1.673_263_2);
-            let gamma = call.float("gamma", 1.050_701);
-            one(floats!(call.input(0)?, T => |x| {
-                let curve = (at_most(x, 0.0).exp() - 1.0) * T::from(alpha);
-                (at_least(x, 0.0) + curve) * T::from(gamma)
-            })?)
-        },
-        "Shrink" => shrink,
-        "Swish" => |call| {
-            let alpha = call.float("alpha", 1.0);
-            one(floats!(call.input(0)?, T => |x| x * sigmoid(x * T::from(alpha)))?)
-        },
-        _ => return None,
+/// The operators of this family.
+pub(super) const OPERATORS: &[Operator] = &[
+    Operator::dense("Celu", celu).working(0, 4),
+    Operator::dense("Elu", elu).working(0, 2),
+    Operator::dense("Gelu", gelu).fused(fused_gelu).error(5e-7).working(0, 12),
+    Operator::dense("HardSigmoid", hard_sigmoid).fused(fused_hard_sigmoid),
+    Operator::dense("HardSwish", hard_swish)
+        .fused(|_| Some(Rule::unary(|a| a * minimum(maximum(a * (1.0 / 6.0) + 0.5, 0.0), 1.0)))),
+    Operator::dense("Hardmax", hardmax).working(2, 16),
+    Operator::dense("LeakyRelu", leaky_relu).fused(|call| {
+        let alpha = call.float("alpha", 0.01);
+        Some(Rule::unary(move |a| if a >= 0.0 { a } else { a * alpha }))
+    }),
+    Operator::dense("Mish", |call| one(floats!(call.input(0)?, T => |x| x * softplus(x).tanh())?))
+        .working(0, 4),
+    Operator::dense("PRelu", parametric_relu).working(0, 6),
+    Operator::dense("Relu", relu)
+        .fused(|_| Some(Rule::unary(|a| maximum(a, 0.0))))
+        .epilogue(EpilogueStep::Relu),
+    Operator::dense("Selu", selu).working(0, 4),
+    Operator::dense("Shrink", shrink).working(0, 12),
+    Operator::dense("Sigmoid", |call| one(call.input(0)?.sigmoid()?))
+        .fused(|_| Some(Rule::unary(curves::sigmoid)))
+        .error(5e-7),
+    Operator::dense("Softplus", |call| one(floats!(call.input(0)?, T => |x| softplus(x))?))
+        .working(0, 4),
+    Operator::dense("Softsign", |call| one(floats!(call.input(0)?, T => |x| x / (x.abs() + 1.0))?)),
+    Operator::dense("Swish", swish),
+    Operator::dense("ThresholdedRelu", thresholded_relu).working(0, 2),
+];
+
+/// The approximation by the hyperbolic tangent is not fused.
+fn fused_gelu(call: &Call<'_>) -> Option<Rule> {
+    let gelu = |a| 0.5 * a * (curves::erf(a * std::f32::consts::FRAC_1_SQRT_2) + 1.0);
+    (call.text("approximate").as_deref() != Some("tanh")).then(|| Rule::unary(gelu))
+}
+
+fn fused_hard_sigmoid(call: &Call<'_>) -> Option<Rule> {
+    let (alpha, beta) = (call.float("alpha", 0.2), call.float("beta", 0.5));
+    Some(Rule::unary(move |a| minimum(maximum(a * alpha + beta, 0.0), 1.0)))
+}
+
+fn elu(call: &Call<'_>) -> Outputs {
+    let alpha = call.float("alpha", 1.0);
+    one(floats!(call.input(0)?, T => |x| {
+        if x < 0.0 { (x.exp() - 1.0) * T::from(alpha) } else { x }
+    })?)
+}
+
+fn hard_sigmoid(call: &Call<'_>) -> Outputs {
+    let (alpha, beta) = (call.float("alpha", 0.2), call.float("beta", 0.5));
+    one(floats!(call.input(0)?, T => |x| {
+        at_most(at_least(x * T::from(alpha) + T::from(beta), 0.0), 1.0)
+    })?)
+}
+
+fn leaky_relu(call: &Call<'_>) -> Outputs {
+    let alpha = call.float("alpha", 0.01);
+    one(call.input(0)?.leaky(alpha)?)
+}
+
+fn relu(call: &Call<'_>) -> Outputs {
+    let x = call.input(0)?;
+    one(match x.dtype().is_float() {
+        true => floats!(x, T => |x| at_least(x, 0.0))?,
+        false => integers!(x, T => |x| x.max(0))?,
     })
+}
+
+fn thresholded_relu(call: &Call<'_>) -> Outputs {
+    let alpha = call.float("alpha", 1.0);
+    one(floats!(call.input(0)?, T => |x| if x <= T::from(alpha) { 0.0 } else { x })?)
+}
+
+fn celu(call: &Call<'_>) -> Outputs {
+    let alpha = call.float("alpha", 1.0);
+    one(floats!(call.input(0)?, T => |x| {
+        let alpha = T::from(alpha);
+        at_least(x, 0.0) + (at_most(x / alpha, 0.0).exp() - 1.0) * alpha
+    })?)
+}
+
+fn hard_swish(call: &Call<'_>) -> Outputs {
+    one(floats!(call.input(0)?, T => |x| {
+        x * at_most(at_least(x * (1.0 / 6.0) + 0.5, 0.0), 1.0)
+    })?)
+}
+
+fn parametric_relu(call: &Call<'_>) -> Outputs {
+    let (x, slope) = (call.input(0)?, call.input(1)?);
+    let scaled = x.times(&slope.fitted(x.dims())?)?;
+    let is_below = x.compared(&x.zeros(&[])?, Comparison::Less)?;
+    one(x.masked(&is_below, &scaled)?)
+}
+
+fn selu(call: &Call<'_>) -> Outputs {
+    let alpha = call.float("alpha", 1.673_263_2);
+    let gamma = call.float("gamma", 1.050_701);
+    one(floats!(call.input(0)?, T => |x| {
+        let curve = (at_most(x, 0.0).exp() - 1.0) * T::from(alpha);
+        (at_least(x, 0.0) + curve) * T::from(gamma)
+    })?)
+}
+
+fn swish(call: &Call<'_>) -> Outputs {
+    let alpha = call.float("alpha", 1.0);
+    one(floats!(call.input(0)?, T => |x| x * sigmoid(x * T::from(alpha)))?)
 }
 
 fn gelu(call: &Call<'_>) -> Outputs {

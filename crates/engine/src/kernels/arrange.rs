@@ -1,26 +1,26 @@
 //! Operators that move, repeat, drop or accumulate elements.
 
-use super::Run;
 use crate::call::{Call, Outputs, one};
 use crate::dims::{at_mut, axis, count, dim_at, dims_from, long};
 use crate::error::Outcome;
+use crate::operator::Operator;
 use crate::tensor::{Dense, Fold, bounded};
 
-pub(super) fn kernel(kind: &str) -> Option<Run> {
-    Some(match kind {
-        "CumProd" => |call| cumulative(call, Fold::Product, 1.0),
-        "CumSum" => |call| cumulative(call, Fold::Sum, 0.0),
-        "DepthToSpace" => depth_to_space,
-        "ReverseSequence" => reverse_sequence,
-        "Size" => |call| {
-            let size = bounded(&call.input(0)?.shape())?;
-            one(Dense::longs(&[long(size)]).reshaped(Vec::new())?)
-        },
-        "SpaceToDepth" => space_to_depth,
-        "Tile" => tile,
-        "Trilu" => trilu,
-        _ => return None,
-    })
+/// The operators of this family.
+pub(super) const OPERATORS: &[Operator] = &[
+    Operator::dense("CumProd", |call| cumulative(call, Fold::Product, 1.0)).working(0, 28),
+    Operator::dense("CumSum", |call| cumulative(call, Fold::Sum, 0.0)).working(0, 28),
+    Operator::dense("DepthToSpace", depth_to_space).moves(),
+    Operator::dense("ReverseSequence", reverse_sequence).working(2, 16).moves(),
+    Operator::dense("Size", element_count),
+    Operator::dense("SpaceToDepth", space_to_depth).moves(),
+    Operator::dense("Tile", tile).moves(),
+    Operator::dense("Trilu", trilu),
+];
+
+fn element_count(call: &Call<'_>) -> Outputs {
+    let size = bounded(&call.input(0)?.shape())?;
+    one(Dense::longs(&[long(size)]).reshaped(Vec::new())?)
 }
 
 /// Cumulative operators: `exclusive` leaves out the element itself, `reverse` starts at the end.

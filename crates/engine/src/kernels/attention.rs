@@ -8,19 +8,16 @@ use lodstone_model::DType;
 use lodstone_schema::Finding;
 use lodstone_schema::onnx::dtype;
 
-use super::Run;
 use super::normalize::softmax;
 use crate::call::{Call, Outputs, all};
 use crate::dims::{count, long};
 use crate::error::Outcome;
+use crate::operator::Operator;
 use crate::tensor::{Dense, Extreme, bounded, common, floats_are, product};
 
-pub(super) fn kernel(kind: &str) -> Option<Run> {
-    Some(match kind {
-        "Attention" => attention,
-        _ => return None,
-    })
-}
+/// The operators of this family.
+pub(super) const OPERATORS: &[Operator] =
+    &[Operator::dense("Attention", attention).working(12, 24).copies()];
 
 /// The bytes of memory for each score: several steps hold all of them at the same time.
 pub(super) const SCORES: u64 = 16;

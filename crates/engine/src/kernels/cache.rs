@@ -3,21 +3,17 @@
 use lodstone_model::{AttributeValue, Op};
 use lodstone_schema::Finding;
 
-use super::RunValues;
 use super::sequence::{attribute, value};
 use crate::budget::Memory;
 use crate::call::Outputs;
 use crate::dims::{around, axis, long};
 use crate::error::Outcome;
+use crate::operator::Operator;
 use crate::tensor::Dense;
 use crate::value::Value;
 
-pub(super) fn kernel(kind: &str) -> Option<RunValues> {
-    Some(match kind {
-        "TensorScatter" => scatter,
-        _ => return None,
-    })
-}
+/// The operators of this family.
+pub(super) const OPERATORS: &[Operator] = &[Operator::values("TensorScatter", scatter)];
 
 /// Writes an update into the cache of each example, from the given index of an axis on.
 fn scatter(op: &Op, inputs: &[Option<Value>], memory: Memory<'_>) -> Outputs {

@@ -4,23 +4,33 @@ use lodstone_model::{AttributeValue, DType, Op};
 use lodstone_schema::onnx::dtype;
 
 use super::sequence::{attribute, value};
-use super::{RunValues, text_casts};
+use super::text_casts;
 use crate::budget::Memory;
-use crate::call::Outputs;
+use crate::call::{Call, Outputs};
 use crate::error::Outcome;
+use crate::fused::Rule;
 use crate::narrow::{Power, Rounding, narrowed, widened};
+use crate::operator::Operator;
 use crate::tensor::Dense;
 use crate::value::Value;
 
-pub(super) fn kernel(kind: &str) -> Option<RunValues> {
-    Some(match kind {
-        "BitCast" => bit_cast,
-        "Cast" => |op, inputs, memory| cast(op, inputs, target(op)?, memory),
-        "CastLike" => {
-            |op, inputs, memory| cast(op, inputs, value(inputs, 1)?.info()?.dtype(), memory)
-        }
-        _ => return None,
-    })
+/// The operators of this family.
+pub(super) const OPERATORS: &[Operator] = &[
+    Operator::values("BitCast", bit_cast),
+    Operator::values("Cast", |op, inputs, memory| cast(op, inputs, target(op)?, memory))
+        .fused(fused_cast)
+        .working(0, 24),
+    Operator::values("CastLike", cast_like).working(0, 24),
+];
+
+/// A boolean becomes a number in single precision; other casts are not fused.
+fn fused_cast(call: &Call<'_>) -> Option<Rule> {
+    let to = i32::try_from(call.maybe_int("to")?).ok()?;
+    (dtype::from_code(to) == Some(DType::Float32)).then(Rule::number)
+}
+
+fn cast_like(op: &Op, inputs: &[Option<Value>], memory: Memory<'_>) -> Outputs {
+    cast(op, inputs, value(inputs, 1)?.info()?.dtype(), memory)
 }
 
 /// Returns the element type that the attribute `to` names.

@@ -3,23 +3,37 @@
 use lodstone_model::DType;
 use lodstone_schema::Finding;
 
-use super::Run;
 use crate::call::{Call, Outputs, one};
 use crate::dims::{count, dim_at};
 use crate::error::Outcome;
+use crate::fast;
+use crate::fast::Packing;
 use crate::geometry::{Windows, spatial};
+use crate::operator::Operator;
 use crate::tensor::{
     Dense, Number, Order, add_product, bounded, bytes_of, elements, wrapped, zeroed,
 };
 use crate::threads::{each, sharing};
 
-pub(super) fn kernel(kind: &str) -> Option<Run> {
-    Some(match kind {
-        "Conv" => conv,
-        "ConvTranspose" => conv_transpose,
-        _ => return None,
-    })
-}
+/// The operators of this family.
+pub(super) const OPERATORS: &[Operator] = &[
+    Operator::dense("Conv", conv)
+        .fast(fast::convolution::CONVOLVE)
+        .packed(Packing::Convolution)
+        .error(1e-6)
+        .working(2, 6)
+        .copies()
+        .channels_last()
+        .threaded(),
+    Operator::dense("ConvTranspose", conv_transpose)
+        .fast(fast::convolution::CONVOLVE)
+        .packed(Packing::Convolution)
+        .error(1e-6)
+        .working(4, 40)
+        .copies()
+        .channels_last()
+        .threaded(),
+];
 
 /// The number of windows whose elements are brought together at a time.
 const WINDOWS: usize = 256;

@@ -1,15 +1,11 @@
 //! Determinants of square matrices.
 
-use super::Run;
 use crate::call::{Call, Outputs, one};
+use crate::operator::Operator;
 use crate::tensor::{Dense, bounded};
 
-pub(super) fn kernel(kind: &str) -> Option<Run> {
-    Some(match kind {
-        "Det" => determinants,
-        _ => return None,
-    })
-}
+/// The operators of this family.
+pub(super) const OPERATORS: &[Operator] = &[Operator::dense("Det", determinants).working(12, 0)];
 
 fn determinants(call: &Call<'_>) -> Outputs {
     let x = call.input(0)?;

@@ -6,18 +6,14 @@
 
 use std::collections::HashMap;
 
-use super::Run;
 use crate::call::{Call, Outputs, one};
 use crate::dims::{at_mut, long};
 use crate::error::Outcome;
+use crate::operator::Operator;
 use crate::tensor::{Dense, bounded, product};
 
-pub(super) fn kernel(kind: &str) -> Option<Run> {
-    Some(match kind {
-        "Einsum" => einsum,
-        _ => return None,
-    })
-}
+/// The operators of this family.
+pub(super) const OPERATORS: &[Operator] = &[Operator::dense("Einsum", einsum).working(4, 0)];
 
 /// The maximum size of an element in bytes.
 const WIDE: u64 = 8;

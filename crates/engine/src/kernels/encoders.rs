@@ -8,31 +8,23 @@ use lodstone_schema::Finding;
 
 use super::scores::{Rows, scored};
 use super::sequence::{attribute, value};
-use super::{Run, RunValues};
 use crate::budget::Memory;
 use crate::call::{Call, Outputs, one};
 use crate::dims::count;
 use crate::error::Outcome;
+use crate::operator::{ML, Operator};
 use crate::tensor::{Dense, bounded};
 use crate::value::{Strings, Value};
 
-pub(super) fn kernel(kind: &str) -> Option<Run> {
-    Some(match kind {
-        "FeatureVectorizer" => join,
-        "Imputer" => impute,
-        "Normalizer" => normalize,
-        "Scaler" => scale,
-        _ => return None,
-    })
-}
-
-pub(super) fn values(kind: &str) -> Option<RunValues> {
-    Some(match kind {
-        "CategoryMapper" => map_categories,
-        "OneHotEncoder" => one_hot,
-        _ => return None,
-    })
-}
+/// The operators of this family.
+pub(super) const OPERATORS: &[Operator] = &[
+    Operator::values("CategoryMapper", map_categories).domain(ML),
+    Operator::dense("FeatureVectorizer", join).domain(ML).working(8, 8),
+    Operator::dense("Imputer", impute).domain(ML).working(0, 8),
+    Operator::dense("Normalizer", normalize).domain(ML).working(0, 16),
+    Operator::values("OneHotEncoder", one_hot).domain(ML),
+    Operator::dense("Scaler", scale).domain(ML).working(0, 12),
+];
 
 /// Returns the number of features of a row.
 fn features(shape: &[usize]) -> Outcome<usize> {

@@ -8,27 +8,19 @@ use lodstone_schema::Finding;
 
 use super::indexing::places;
 use super::sequence::value;
-use super::{Run, RunValues};
 use crate::budget::Memory;
 use crate::call::{Call, Outputs, one};
 use crate::error::Outcome;
+use crate::operator::{ML, Operator};
 use crate::tensor::{Dense, bounded};
 use crate::value::{STRING, Strings, Value};
 
-pub(super) fn kernel(kind: &str) -> Option<Run> {
-    Some(match kind {
-        "ArrayFeatureExtractor" => extract,
-        "Binarizer" => binarize,
-        _ => return None,
-    })
-}
-
-pub(super) fn values(kind: &str) -> Option<RunValues> {
-    Some(match kind {
-        "LabelEncoder" => encode,
-        _ => return None,
-    })
-}
+/// The operators of this family.
+pub(super) const OPERATORS: &[Operator] = &[
+    Operator::dense("ArrayFeatureExtractor", extract).domain(ML).working(0, 4).moves(),
+    Operator::dense("Binarizer", binarize).domain(ML).working(0, 8),
+    Operator::values("LabelEncoder", encode).domain(ML),
+];
 
 /// Selects elements of the last axis; a vector is one row.
 fn extract(call: &Call<'_>) -> Outputs {

@@ -6,21 +6,20 @@ use lodstone_model::DType;
 use lodstone_schema::Finding;
 use lodstone_schema::onnx::dtype;
 
-use super::Run;
 use crate::call::{Call, Outputs, one};
 use crate::dims::{count, elements};
 use crate::error::Outcome;
+use crate::operator::Operator;
 use crate::tensor::{Dense, bounded};
 
-pub(super) fn kernel(kind: &str) -> Option<Run> {
-    Some(match kind {
-        "BlackmanWindow" => |call| window(call, &[0.42, -0.5, 0.08]),
-        "HammingWindow" => |call| window(call, &[25.0 / 46.0, -21.0 / 46.0]),
-        "HannWindow" => |call| window(call, &[0.5, -0.5]),
-        "MelWeightMatrix" => mel,
-        _ => return None,
-    })
-}
+/// The operators of this family.
+pub(super) const OPERATORS: &[Operator] = &[
+    Operator::dense("BlackmanWindow", |call| window(call, &[0.42, -0.5, 0.08])).working(0, 8),
+    Operator::dense("HammingWindow", |call| window(call, &[25.0 / 46.0, -21.0 / 46.0]))
+        .working(0, 8),
+    Operator::dense("HannWindow", |call| window(call, &[0.5, -0.5])).working(0, 8),
+    Operator::dense("MelWeightMatrix", mel).working(0, 8),
+];
 
 /// Returns the element type of the result.
 fn target(call: &Call<'_>) -> Outcome<DType> {

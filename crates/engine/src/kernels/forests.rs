@@ -7,20 +7,18 @@ use std::collections::{BTreeSet, HashMap};
 
 use lodstone_model::{AttributeValue, DType};
 
-use super::Run;
 use super::scores::{Classes, Second, Transform, best, classified, scored};
 use crate::call::{Call, Outputs, one};
 use crate::dims::count;
 use crate::error::Outcome;
+use crate::operator::{ML, Operator};
 use crate::tensor::{Dense, bounded};
 
-pub(super) fn kernel(kind: &str) -> Option<Run> {
-    Some(match kind {
-        "TreeEnsembleClassifier" => classify,
-        "TreeEnsembleRegressor" => regress,
-        _ => return None,
-    })
-}
+/// The operators of this family.
+pub(super) const OPERATORS: &[Operator] = &[
+    Operator::dense("TreeEnsembleClassifier", classify).domain(ML).working(12, 16),
+    Operator::dense("TreeEnsembleRegressor", regress).domain(ML).working(16, 6),
+];
 
 /// How a node compares a feature with its value.
 #[derive(Clone, Copy)]

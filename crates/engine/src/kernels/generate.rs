@@ -5,22 +5,20 @@ use lodstone_schema::Finding;
 use lodstone_schema::onnx::dtype;
 use lodstone_store::Blob;
 
-use super::Run;
 use crate::call::{Call, Outputs, one};
 use crate::dims::{at_mut, axis, dims_from, elements, long};
 use crate::narrow::supported;
+use crate::operator::Operator;
 use crate::tensor::{Dense, MAX_ELEMENTS, bounded};
 
-pub(super) fn kernel(kind: &str) -> Option<Run> {
-    Some(match kind {
-        "Constant" => constant,
-        "ConstantOfShape" => constant_of_shape,
-        "EyeLike" => eye_like,
-        "OneHot" => one_hot,
-        "Range" => range,
-        _ => return None,
-    })
-}
+/// The operators of this family.
+pub(super) const OPERATORS: &[Operator] = &[
+    Operator::dense("Constant", constant),
+    Operator::dense("ConstantOfShape", constant_of_shape),
+    Operator::dense("EyeLike", eye_like).working(0, 8),
+    Operator::dense("OneHot", one_hot).working(0, 2),
+    Operator::dense("Range", range).working(0, 16),
+];
 
 fn constant(call: &Call<'_>) -> Outputs {
     let made = call.op.attributes.iter().find_map(|attribute| {

@@ -2,20 +2,18 @@
 
 use lodstone_schema::Finding;
 
-use super::Run;
 use crate::call::{Call, Outputs, one};
 use crate::dims::{count, dims_from, elements};
 use crate::error::Outcome;
 use crate::geometry::{Windows, spatial};
+use crate::operator::Operator;
 use crate::tensor::{Dense, bounded, product};
 
-pub(super) fn kernel(kind: &str) -> Option<Run> {
-    Some(match kind {
-        "AffineGrid" => affine_grid,
-        "DeformConv" => deformed_conv,
-        _ => return None,
-    })
-}
+/// The operators of this family.
+pub(super) const OPERATORS: &[Operator] = &[
+    Operator::dense("AffineGrid", affine_grid).working(0, 16),
+    Operator::dense("DeformConv", deformed_conv).working(0, 6),
+];
 
 /// Returns the coordinates of each position of an image, from -1 to 1, after an affine map.
 fn affine_grid(call: &Call<'_>) -> Outputs {

@@ -1,18 +1,16 @@
 //! Indexing.
 
-use super::Run;
 use crate::call::{Call, Outputs, one};
 use crate::dims::{around, axis, dim_at, long};
 use crate::error::Outcome;
+use crate::operator::Operator;
 use crate::tensor::Dense;
 
-pub(super) fn kernel(kind: &str) -> Option<Run> {
-    Some(match kind {
-        "Gather" => gather,
-        "GatherElements" => gather_elements,
-        _ => return None,
-    })
-}
+/// The operators of this family.
+pub(super) const OPERATORS: &[Operator] = &[
+    Operator::dense("Gather", gather).shares().moves(),
+    Operator::dense("GatherElements", gather_elements).working(0, 16).moves(),
+];
 
 /// Returns indices into a dim; negative ones count from the end.
 pub(super) fn places(numbers: &Dense, dim: usize) -> Outcome<Vec<i64>> {

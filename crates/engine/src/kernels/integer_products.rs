@@ -4,21 +4,28 @@
 use lodstone_model::DType;
 use lodstone_schema::Finding;
 
-use super::Run;
 use super::convolution::convolved;
 use super::quantize::saturated;
 use crate::call::{Call, Outputs, one};
 use crate::error::Outcome;
+use crate::fast::{IntegerKind, Packing};
+use crate::operator::Operator;
 use crate::tensor::{Dense, product};
 
-pub(super) fn kernel(kind: &str) -> Option<Run> {
-    Some(match kind {
-        "ConvInteger" => conv,
-        "QLinearConv" => quantized_conv,
-        "QLinearMatMul" => quantized_product,
-        _ => return None,
-    })
-}
+/// The operators of this family.
+pub(super) const OPERATORS: &[Operator] = &[
+    Operator::dense("ConvInteger", conv)
+        .packed(Packing::Integers(IntegerKind::ConvInteger))
+        .working(6, 12)
+        .threaded(),
+    Operator::dense("QLinearConv", quantized_conv)
+        .packed(Packing::Integers(IntegerKind::QLinearConv))
+        .working(0, 40)
+        .threaded(),
+    Operator::dense("QLinearMatMul", quantized_product)
+        .packed(Packing::Integers(IntegerKind::QLinearMatMul))
+        .working(16, 20),
+];
 
 /// Returns an input in double precision, less its zero point: one for all, or one for each index of the given axis.
 fn centred(call: &Call<'_>, number: usize, zero: usize, axis: usize) -> Outcome<Dense> {
@@ -55,7 +62,7 @@ fn requantized(call: &Call<'_>, y: &Dense, scales: [Dense; 3], axis: usize) -> O
     one(saturated(&y, zero.dtype())?)
 }
 
-fn quantized_conv(call: &Call<'_>) -> Outputs {
+pub(super) fn quantized_conv(call: &Call<'_>) -> Outputs {
     let (x, filter) = (centred(call, 0, 2, usize::MAX)?, centred(call, 3, 5, 0)?);
     let bias = match call.optional(8) {
         Some(bias) => Some(bias.cast_to(DType::Float64)?),

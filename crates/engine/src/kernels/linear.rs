@@ -2,19 +2,23 @@
 
 use lodstone_schema::Finding;
 
-use super::Run;
 use crate::call::{Call, Outputs, one};
+use crate::fast;
+use crate::fast::Packing;
+use crate::operator::Operator;
 use crate::tensor::product;
 
-pub(super) fn kernel(kind: &str) -> Option<Run> {
-    Some(match kind {
-        "Gemm" => gemm,
-        "MatMul" => |call| one(product(call.input(0)?, call.input(1)?)?),
-        _ => return None,
-    })
-}
+/// The operators of this family.
+pub(super) const OPERATORS: &[Operator] = &[
+    Operator::dense("Gemm", gemm).packed(Packing::Matrix).error(1e-6).working(2, 2).copies(),
+    Operator::dense("MatMul", |call| one(product(call.input(0)?, call.input(1)?)?))
+        .fast(fast::matrix::PRODUCT)
+        .packed(Packing::Matrix)
+        .error(1e-6)
+        .copies(),
+];
 
-fn gemm(call: &Call<'_>) -> Outputs {
+pub(super) fn gemm(call: &Call<'_>) -> Outputs {
     let turned = |number: usize, name: &str| {
         let x = call.input(number)?;
         Ok::<_, Finding>(if call.int(name, 0) != 0 { x.permuted(&[1, 0])? } else { x.clone() })

@@ -2,20 +2,18 @@
 
 use lodstone_model::DType;
 
-use super::Run;
 use super::scores::{Classes, Rows, Second, Transform, best, classified, scored};
 use crate::call::{Call, Outputs, one};
 use crate::dims::count;
 use crate::error::Outcome;
+use crate::operator::{ML, Operator};
 use crate::tensor::{Dense, product};
 
-pub(super) fn kernel(kind: &str) -> Option<Run> {
-    Some(match kind {
-        "LinearClassifier" => classify,
-        "LinearRegressor" => regress,
-        _ => return None,
-    })
-}
+/// The operators of this family.
+pub(super) const OPERATORS: &[Operator] = &[
+    Operator::dense("LinearClassifier", classify).domain(ML).working(12, 4),
+    Operator::dense("LinearRegressor", regress).domain(ML).working(12, 8),
+];
 
 /// Returns the scores of each row: the features times the coefficients, plus the intercepts.
 fn scores(call: &Call<'_>, targets: usize) -> Outcome<Vec<Vec<f32>>> {

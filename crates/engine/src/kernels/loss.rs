@@ -1,25 +1,26 @@
 //! Classification losses.
 
-use super::Run;
 use super::normalize::log_softmax;
-use crate::call::{Call, all, one};
+use crate::call::{Call, Outputs, all, one};
 use crate::dims::long;
 use crate::error::Outcome;
+use crate::operator::Operator;
 use crate::tensor::{Dense, bounded};
 
-pub(super) fn kernel(kind: &str) -> Option<Run> {
-    Some(match kind {
-        "NegativeLogLikelihoodLoss" => |call| one(likelihood(call, call.input(0)?)?),
-        "SoftmaxCrossEntropyLoss" => |call| {
-            let scores = call.input(0)?;
-            if scores.shape().contains(&0) {
-                return Err("the scores are missing".into());
-            }
-            let logs = log_softmax(scores, 1)?;
-            all([likelihood(call, &logs)?, logs])
-        },
-        _ => return None,
-    })
+/// The operators of this family.
+pub(super) const OPERATORS: &[Operator] = &[
+    Operator::dense("NegativeLogLikelihoodLoss", |call| one(likelihood(call, call.input(0)?)?))
+        .working(6, 0),
+    Operator::dense("SoftmaxCrossEntropyLoss", softmax_cross_entropy_loss).working(8, 0),
+];
+
+fn softmax_cross_entropy_loss(call: &Call<'_>) -> Outputs {
+    let scores = call.input(0)?;
+    if scores.shape().contains(&0) {
+        return Err("the scores are missing".into());
+    }
+    let logs = log_softmax(scores, 1)?;
+    all([likelihood(call, &logs)?, logs])
 }
 
 /// Returns the weighted negative log likelihood of the labels.

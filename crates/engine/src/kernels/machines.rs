@@ -8,20 +8,18 @@
 
 use std::ops::Range;
 
-use super::Run;
 use super::scores::{Classes, Rows, Second, Transform, best, classified, logistic, scored};
 use crate::call::{Call, Outputs, one};
 use crate::dims::count;
 use crate::error::Outcome;
+use crate::operator::{ML, Operator};
 use crate::tensor::bounded;
 
-pub(super) fn kernel(kind: &str) -> Option<Run> {
-    Some(match kind {
-        "SVMClassifier" => classify,
-        "SVMRegressor" => regress,
-        _ => return None,
-    })
-}
+/// The operators of this family.
+pub(super) const OPERATORS: &[Operator] = &[
+    Operator::dense("SVMClassifier", classify).domain(ML).working(32, 6),
+    Operator::dense("SVMRegressor", regress).domain(ML).working(0, 40),
+];
 
 /// The function that compares a row with a vector.
 enum Similarity {

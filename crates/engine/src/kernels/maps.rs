@@ -6,23 +6,21 @@ use bytes::Bytes;
 use lodstone_model::{AttributeValue, DType, Op};
 use lodstone_schema::Finding;
 
-use super::RunValues;
 use super::sequence::{attribute, value};
 use crate::budget::Memory;
 use crate::call::Outputs;
 use crate::dims::{count, dim_at, whole};
 use crate::error::Outcome;
+use crate::operator::{ML, Operator};
 use crate::tensor::{Dense, bounded};
 use crate::value::{Map, STRING, Strings, VALUE, Value};
 
-pub(super) fn values(kind: &str) -> Option<RunValues> {
-    Some(match kind {
-        "CastMap" => cast,
-        "DictVectorizer" => vectorize,
-        "ZipMap" => zip,
-        _ => return None,
-    })
-}
+/// The operators of this family.
+pub(super) const OPERATORS: &[Operator] = &[
+    Operator::values("CastMap", cast).domain(ML),
+    Operator::values("DictVectorizer", vectorize).domain(ML),
+    Operator::values("ZipMap", zip).domain(ML),
+];
 
 /// The maximum number of values of a sparse map, which only an attribute determines.
 const MAX_CELLS: usize = 1 << 24;

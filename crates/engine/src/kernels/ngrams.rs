@@ -4,21 +4,17 @@ use std::collections::HashMap;
 
 use lodstone_model::{DType, Op};
 
-use super::RunValues;
 use super::sequence::value;
 use crate::budget::Memory;
 use crate::call::{Call, Outputs};
 use crate::dims::count;
 use crate::error::Outcome;
+use crate::operator::Operator;
 use crate::tensor::{Dense, bounded};
 use crate::value::Value;
 
-pub(super) fn kernel(kind: &str) -> Option<RunValues> {
-    Some(match kind {
-        "TfIdfVectorizer" => frequencies,
-        _ => return None,
-    })
-}
+/// The operators of this family.
+pub(super) const OPERATORS: &[Operator] = &[Operator::values("TfIdfVectorizer", frequencies)];
 
 /// A token: a number for each different string or integer of the pool.
 type Token = usize;

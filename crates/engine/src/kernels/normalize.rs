@@ -4,28 +4,33 @@ use lodstone_model::DType;
 use lodstone_schema::Finding;
 use lodstone_schema::onnx::dtype;
 
-use super::Run;
 use crate::call::{Call, Outputs, all, one};
 use crate::dims::{at_mut, axis, count};
 use crate::error::Outcome;
+use crate::fast;
+use crate::operator::Operator;
 use crate::tensor::{Dense, Order, Summed, bytes_of, elements, floats, sum_of, wrapped, zeroed};
 use crate::threads::each_chunk;
 
-pub(super) fn kernel(kind: &str) -> Option<Run> {
-    Some(match kind {
-        "BatchNormalization" => batch_normalization,
-        "GroupNormalization" => group_normalization,
-        "InstanceNormalization" => instance_normalization,
-        "LayerNormalization" => layer_normalization,
-        "LogSoftmax" => |call| shares(call, log_softmax),
-        "LpNormalization" => lp_normalization,
-        "LRN" => local_response,
-        "MeanVarianceNormalization" => mean_variance,
-        "RMSNormalization" => root_mean_square,
-        "Softmax" => |call| shares(call, softmax),
-        _ => return None,
-    })
-}
+/// The operators of this family.
+pub(super) const OPERATORS: &[Operator] = &[
+    Operator::dense("BatchNormalization", batch_normalization).folded().error(1e-6).working(0, 8),
+    Operator::dense("GroupNormalization", group_normalization).working(0, 8),
+    Operator::dense("InstanceNormalization", instance_normalization).working(4, 8),
+    Operator::dense("LRN", local_response).working(2, 8),
+    Operator::dense("LayerNormalization", layer_normalization)
+        .fast(fast::rows::LAYER_NORMALIZATION)
+        .error(1e-6)
+        .working(8, 2),
+    Operator::dense("LogSoftmax", |call| shares(call, log_softmax)).working(0, 8),
+    Operator::dense("LpNormalization", lp_normalization).working(0, 2),
+    Operator::dense("MeanVarianceNormalization", mean_variance).working(0, 8),
+    Operator::dense("RMSNormalization", root_mean_square).working(0, 6),
+    Operator::dense("Softmax", |call| shares(call, softmax))
+        .fast(fast::rows::SOFTMAX)
+        .error(1e-6)
+        .working(0, 4),
+];
 
 /// The number of elements that a thread handles at a time, at least.
 const PART: usize = 1 << 12;
@@ -180,7 +185,7 @@ fn instance_normalization(call: &Call<'_>) -> Outputs {
 }
 
 /// Normalizes groups of channels of each example.
-fn group_normalization(call: &Call<'_>) -> Outputs {
+pub(super) fn group_normalization(call: &Call<'_>) -> Outputs {
     let x = call.input(0)?;
     let shape = x.shape();
     let groups = count(call.int("num_groups", 0))?;
@@ -216,7 +221,7 @@ fn stashed(x: &Dense) -> Outcome<Dense> {
     }
 }
 
-fn layer_normalization(call: &Call<'_>) -> Outputs {
+pub(super) fn layer_normalization(call: &Call<'_>) -> Outputs {
     let x = call.input(0)?;
     let axes = inner_axes(call, x)?;
     let wide = stashed(x)?;

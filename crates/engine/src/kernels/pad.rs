@@ -2,19 +2,17 @@
 
 use lodstone_schema::Finding;
 
-use super::Run;
 use crate::call::{Call, Outputs, one};
 use crate::dims::{at_mut, axis, dim_at, long};
 use crate::error::Outcome;
+use crate::operator::Operator;
 use crate::tensor::{Dense, bounded};
 
-pub(super) fn kernel(kind: &str) -> Option<Run> {
-    Some(match kind {
-        "CenterCropPad" => center,
-        "Pad" => pad,
-        _ => return None,
-    })
-}
+/// The operators of this family.
+pub(super) const OPERATORS: &[Operator] = &[
+    Operator::dense("CenterCropPad", center).working(4, 0),
+    Operator::dense("Pad", pad).working(0, 4),
+];
 
 impl Dense {
     /// Pads both ends of dims with a constant; negative amounts crop.

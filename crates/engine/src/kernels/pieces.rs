@@ -1,41 +1,44 @@
 //! Reshaping, transposing, slicing, splitting and concatenation.
 
-use super::Run;
 use crate::call::{Call, Outputs, one};
 use crate::dims::{at_mut, axis, count, dim_at, dims_from, long};
 use crate::error::Outcome;
+use crate::fast;
+use crate::operator::Operator;
 use crate::tensor::{Dense, Slice, common};
 
-pub(super) fn kernel(kind: &str) -> Option<Run> {
-    Some(match kind {
-        "Concat" => concat,
-        "Expand" => expand,
-        "Flatten" => |call| {
-            let x = call.input(0)?.clone();
-            let (shape, axis) = (x.shape(), call.int("axis", 1));
-            let rank = long(shape.len());
-            let split = count(if axis < 0 { axis + rank } else { axis })?.min(shape.len());
-            let (rows, columns) = shape.split_at(split);
-            let flat = vec![rows.iter().product(), columns.iter().product()];
-            one(x.reshaped(flat)?)
-        },
-        "Reshape" => reshape,
-        "Shape" => shape,
-        "Slice" => slice,
-        "Split" => split,
-        "Squeeze" => squeeze,
-        "Transpose" => |call| {
-            let x = call.input(0)?.clone();
-            let rank = x.shape().len();
-            let order: Vec<usize> = match call.ints("perm") {
-                Some(order) => order.iter().map(|at| axis(*at, rank)).collect::<Outcome<_>>()?,
-                None => (0..rank).rev().collect(),
-            };
-            one(x.permuted(&order)?)
-        },
-        "Unsqueeze" => unsqueeze,
-        _ => return None,
-    })
+/// The operators of this family.
+pub(super) const OPERATORS: &[Operator] = &[
+    Operator::dense("Concat", concat).fast(fast::images::CONCAT).channels_last().moves(),
+    Operator::dense("Expand", expand).moves(),
+    Operator::dense("Flatten", flatten).moves(),
+    Operator::dense("Reshape", reshape).moves(),
+    Operator::dense("Shape", shape),
+    Operator::dense("Slice", slice).shares().moves(),
+    Operator::dense("Split", split).shares().moves(),
+    Operator::dense("Squeeze", squeeze).moves(),
+    Operator::dense("Transpose", transposed).moves(),
+    Operator::dense("Unsqueeze", unsqueeze).moves(),
+];
+
+fn flatten(call: &Call<'_>) -> Outputs {
+    let x = call.input(0)?.clone();
+    let (shape, axis) = (x.shape(), call.int("axis", 1));
+    let rank = long(shape.len());
+    let split = count(if axis < 0 { axis + rank } else { axis })?.min(shape.len());
+    let (rows, columns) = shape.split_at(split);
+    let flat = vec![rows.iter().product(), columns.iter().product()];
+    one(x.reshaped(flat)?)
+}
+
+fn transposed(call: &Call<'_>) -> Outputs {
+    let x = call.input(0)?.clone();
+    let rank = x.shape().len();
+    let order: Vec<usize> = match call.ints("perm") {
+        Some(order) => order.iter().map(|at| axis(*at, rank)).collect::<Outcome<_>>()?,
+        None => (0..rank).rev().collect(),
+    };
+    one(x.permuted(&order)?)
 }
 
 fn concat(call: &Call<'_>) -> Outputs {

@@ -2,25 +2,38 @@
 
 use lodstone_model::DType;
 
-use super::Run;
 use super::planes::{Order, Planes};
 use crate::call::{Call, Outputs, all, one};
 use crate::dims::{dim_at, long};
 use crate::error::Outcome;
+use crate::fast;
 use crate::geometry::{Pooling, Windows};
+use crate::operator::Operator;
 use crate::tensor::{Comparison, Dense, Extreme, Slice, bounded};
 
-pub(super) fn kernel(kind: &str) -> Option<Run> {
-    Some(match kind {
-        "AveragePool" => average_pool,
-        "GlobalAveragePool" => |call| one(global(call, Dense::mean)?),
-        "GlobalLpPool" => global_norm,
-        "GlobalMaxPool" => global_max,
-        "LpPool" => lp_pool,
-        "MaxPool" => max_pool,
-        _ => return None,
-    })
-}
+/// The operators of this family.
+pub(super) const OPERATORS: &[Operator] = &[
+    Operator::dense("AveragePool", average_pool)
+        .fast(fast::pool::AVERAGE_POOL)
+        .error(1e-6)
+        .working(4, 28)
+        .channels_last()
+        .threaded(),
+    Operator::dense("GlobalAveragePool", global_average_pool)
+        .fast(fast::pool::GLOBAL_AVERAGE_POOL)
+        .error(1e-6)
+        .working(0, 4)
+        .channels_last()
+        .threaded(),
+    Operator::dense("GlobalLpPool", global_norm),
+    Operator::dense("GlobalMaxPool", global_max).threaded(),
+    Operator::dense("LpPool", lp_pool).working(6, 2).threaded(),
+    Operator::dense("MaxPool", max_pool)
+        .fast(fast::pool::MAX_POOL)
+        .working(6, 6)
+        .channels_last()
+        .threaded(),
+];
 
 /// Pools each feature map.
 fn global(call: &Call<'_>, of: fn(&Dense, &[usize]) -> Outcome<Dense>) -> Outcome<Dense> {
@@ -30,6 +43,10 @@ fn global(call: &Call<'_>, of: fn(&Dense, &[usize]) -> Outcome<Dense>) -> Outcom
     }
     let axes: Vec<usize> = (2..x.dims().len()).collect();
     of(&x.widened()?, &axes)?.cast_to(x.dtype())
+}
+
+pub(super) fn global_average_pool(call: &Call<'_>) -> Outputs {
+    one(global(call, Dense::mean)?)
 }
 
 /// Returns the norm of each feature map.
@@ -100,7 +117,7 @@ impl Pooling {
     }
 }
 
-fn average_pool(call: &Call<'_>) -> Outputs {
+pub(super) fn average_pool(call: &Call<'_>) -> Outputs {
     let (x, pooling) = (call.input(0)?, Pooling::of(call)?);
     if x.shape().contains(&0) {
         let whole = [&pooling.front[..], &pooling.steps].concat();
@@ -175,7 +192,7 @@ fn places_of(shape: &[usize], columns: bool) -> Outcome<Dense> {
     Dense::longs(&all).reshaped(turned)?.permuted(&order)
 }
 
-fn lp_pool(call: &Call<'_>) -> Outputs {
+pub(super) fn lp_pool(call: &Call<'_>) -> Outputs {
     let (x, pooling) = (call.input(0)?, Pooling::of(call)?);
     if x.shape().contains(&0) {
         return Err(format!("{:?} has no elements to pool", x.shape()).into());

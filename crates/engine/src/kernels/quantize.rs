@@ -4,31 +4,28 @@ use lodstone_model::{DType, Op};
 use lodstone_schema::Finding;
 use lodstone_schema::onnx::dtype;
 
-use super::{Run, RunValues};
 use crate::budget::Memory;
 use crate::call::{Call, Outputs, all, one};
 use crate::dims::{axis, count, dim_at, long};
 use crate::error::Outcome;
+use crate::fast;
+use crate::fast::{IntegerKind, Packing};
 use crate::narrow::{Power, Rounding, is_narrow, narrowed};
+use crate::operator::Operator;
 use crate::tensor::{Dense, product};
 use crate::value::Value;
 
-pub(super) fn kernel(kind: &str) -> Option<Run> {
-    Some(match kind {
-        "DynamicQuantizeLinear" => quantize_by_range,
-        "MatMulInteger" => multiply,
-        _ => return None,
-    })
-}
-
-/// Returns the kernel of an operator whose quantized elements may be of a narrow type.
-pub(super) fn values(kind: &str) -> Option<RunValues> {
-    Some(match kind {
-        "DequantizeLinear" => dequantize,
-        "QuantizeLinear" => quantize,
-        _ => return None,
-    })
-}
+/// The operators of this family.
+pub(super) const OPERATORS: &[Operator] = &[
+    Operator::values("DequantizeLinear", dequantize).fast(fast::quantize::DEQUANTIZE).working(2, 8),
+    Operator::dense("DynamicQuantizeLinear", quantize_by_range)
+        .fast(fast::quantize::QUANTIZE_BY_RANGE)
+        .working(20, 0),
+    Operator::dense("MatMulInteger", multiply)
+        .packed(Packing::Integers(IntegerKind::MatMulInteger))
+        .working(12, 8),
+    Operator::values("QuantizeLinear", quantize).fast(fast::quantize::QUANTIZE).working(0, 24),
+];
 
 /// Returns the minimum and the maximum of an integer type; `None` for floats.
 fn limits(dtype: DType) -> Outcome<Option<(f64, f64)>> {
@@ -86,7 +83,7 @@ fn spread(call: &Call<'_>, part: &Dense, shape: &[usize]) -> Outcome<Dense> {
     part.selected(at, &places)
 }
 
-fn quantize(op: &Op, inputs: &[Option<Value>], _: Memory<'_>) -> Outputs {
+pub(super) fn quantize(op: &Op, inputs: &[Option<Value>], _: Memory<'_>) -> Outputs {
     let call = &Call::widened(op, inputs)?;
     let (x, scale) = (call.input(0)?, call.input(1)?);
     let shape = x.shape();
@@ -120,7 +117,7 @@ pub(super) fn saturated(x: &Dense, to: DType) -> Outcome<Dense> {
     x.clamped(least, greatest)?.cast_to(to)
 }
 
-fn dequantize(op: &Op, inputs: &[Option<Value>], _: Memory<'_>) -> Outputs {
+pub(super) fn dequantize(op: &Op, inputs: &[Option<Value>], _: Memory<'_>) -> Outputs {
     let call = &Call::widened(op, inputs)?;
     let (x, scale) = (call.input(0)?, call.input(1)?);
     let shape = x.shape();
@@ -168,4 +165,17 @@ fn multiply(call: &Call<'_>) -> Outputs {
         x.minus(&zero.fitted(&x.shape())?)
     };
     one(product(&side(0, true)?, &side(1, false)?)?)
+}
+
+/// Quantizes to 8 bits by the range, which includes 0, in single precision. Returns the elements less their zero point,
+/// and the scale.
+pub(super) fn by_range(x: &Dense) -> Outcome<(Dense, f32)> {
+    let values = x.to_singles()?;
+    let least = values.iter().copied().fold(0.0, f32::min);
+    let greatest = values.iter().copied().fold(0.0, f32::max);
+    let scale = if least == greatest { 1.0 } else { (greatest - least) / 255.0 };
+    let zero = (-least / scale).clamp(0.0, 255.0).round_ties_even();
+    let code = |value: &f32| ((value / scale).round_ties_even() + zero).clamp(0.0, 255.0) - zero;
+    let codes: Vec<f32> = values.iter().map(code).collect();
+    Ok((Dense::from_vec(codes, x.shape())?, scale))
 }

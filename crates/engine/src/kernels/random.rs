@@ -13,24 +13,22 @@ use lodstone_store::checksum;
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
 
-use super::Run;
 use crate::call::{Call, Outputs, all, one};
 use crate::dims::{count, dims_from, long};
 use crate::error::Outcome;
+use crate::operator::Operator;
 use crate::tensor::{Dense, bounded};
 
-pub(super) fn kernel(kind: &str) -> Option<Run> {
-    Some(match kind {
-        "Bernoulli" => bernoulli,
-        "Dropout" => dropout,
-        "Multinomial" => multinomial,
-        "RandomNormal" => |call| normal(call, &shape(call)?, None),
-        "RandomNormalLike" => |call| like(call, normal),
-        "RandomUniform" => |call| uniform(call, &shape(call)?, None),
-        "RandomUniformLike" => |call| like(call, uniform),
-        _ => return None,
-    })
-}
+/// The operators of this family.
+pub(super) const OPERATORS: &[Operator] = &[
+    Operator::dense("Bernoulli", bernoulli).working(0, 8),
+    Operator::dense("Dropout", dropout),
+    Operator::dense("Multinomial", multinomial).working(0, 16),
+    Operator::dense("RandomNormal", |call| normal(call, &shape(call)?, None)).working(0, 8),
+    Operator::dense("RandomNormalLike", |call| like(call, normal)).working(0, 8),
+    Operator::dense("RandomUniform", |call| uniform(call, &shape(call)?, None)).working(0, 8),
+    Operator::dense("RandomUniformLike", |call| like(call, uniform)).working(0, 8),
+];
 
 fn like(call: &Call<'_>, of: fn(&Call<'_>, &[usize], Option<DType>) -> Outputs) -> Outputs {
     let x = call.input(0)?;

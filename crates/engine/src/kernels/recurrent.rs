@@ -2,22 +2,25 @@
 
 use lodstone_schema::Finding;
 
-use super::Run;
-use super::onnx_runtime::by_range;
+use super::quantize::by_range;
 use crate::call::{Call, Outputs};
 use crate::curves::{at_least, at_most, softplus};
 use crate::dims::count;
 use crate::error::Outcome;
+use crate::fast::{Gates, Packing};
+use crate::operator::Operator;
 use crate::tensor::{Dense, floats, product};
 
-pub(super) fn kernel(kind: &str) -> Option<Run> {
-    Some(match kind {
-        "GRU" => |call| run(call, &["Sigmoid", "Tanh"], gru),
-        "LSTM" => |call| run(call, &["Sigmoid", "Tanh", "Tanh"], lstm),
-        "RNN" => |call| run(call, &["Tanh"], rnn),
-        _ => return None,
-    })
-}
+/// The operators of this family.
+pub(super) const OPERATORS: &[Operator] = &[
+    Operator::dense("GRU", |call| run(call, &["Sigmoid", "Tanh"], gru))
+        .packed(Packing::Cells(Gates::Gru))
+        .error(1e-6),
+    Operator::dense("LSTM", |call| run(call, &["Sigmoid", "Tanh", "Tanh"], lstm))
+        .packed(Packing::Cells(Gates::Lstm))
+        .error(1e-6),
+    Operator::dense("RNN", |call| run(call, &["Tanh"], rnn)),
+];
 
 /// Computes an LSTM whose input and state are quantized by their range; the weights are not.
 pub(super) fn dynamic_lstm(call: &Call<'_>) -> Outputs {

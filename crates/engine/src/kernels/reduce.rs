@@ -2,29 +2,27 @@
 
 use lodstone_model::DType;
 
-use super::Run;
 use crate::call::{Call, Outputs, one};
 use crate::dims::axis;
 use crate::error::Outcome;
+use crate::operator::Operator;
 use crate::tensor::{Dense, Extreme, Fold, floats};
 
-pub(super) fn kernel(kind: &str) -> Option<Run> {
-    Some(match kind {
-        "ArgMax" => |call| arg(call, Extreme::Greatest),
-        "ArgMin" => |call| arg(call, Extreme::Least),
-        "ReduceL1" => |call| reduce(call, &L1),
-        "ReduceL2" => |call| reduce(call, &L2),
-        "ReduceLogSum" => |call| reduce(call, &LogSum),
-        "ReduceLogSumExp" => |call| reduce(call, &LogSumExp),
-        "ReduceMax" => |call| reduce(call, &Max),
-        "ReduceMean" => |call| reduce(call, &Mean),
-        "ReduceMin" => |call| reduce(call, &Min),
-        "ReduceProd" => |call| reduce(call, &Product),
-        "ReduceSum" => |call| reduce(call, &Sum),
-        "ReduceSumSquare" => |call| reduce(call, &SumSquare),
-        _ => return None,
-    })
-}
+/// The operators of this family.
+pub(super) const OPERATORS: &[Operator] = &[
+    Operator::dense("ArgMax", |call| arg(call, Extreme::Greatest)).working(4, 0),
+    Operator::dense("ArgMin", |call| arg(call, Extreme::Least)).working(4, 0),
+    Operator::dense("ReduceL1", |call| reduce(call, &L1)),
+    Operator::dense("ReduceL2", |call| reduce(call, &L2)),
+    Operator::dense("ReduceLogSum", |call| reduce(call, &LogSum)).working(4, 0),
+    Operator::dense("ReduceLogSumExp", |call| reduce(call, &LogSumExp)).working(20, 0),
+    Operator::dense("ReduceMax", |call| reduce(call, &Max)).working(6, 0),
+    Operator::dense("ReduceMean", |call| reduce(call, &Mean)).working(2, 0),
+    Operator::dense("ReduceMin", |call| reduce(call, &Min)).working(6, 0),
+    Operator::dense("ReduceProd", |call| reduce(call, &Product)).working(2, 0),
+    Operator::dense("ReduceSum", |call| reduce(call, &Sum)),
+    Operator::dense("ReduceSumSquare", |call| reduce(call, &SumSquare)),
+];
 
 use Reduction::{L1, L2, LogSum, LogSumExp, Max, Mean, Min, Product, Sum, SumSquare};
 

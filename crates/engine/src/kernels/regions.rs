@@ -1,17 +1,13 @@
 //! Pooling of regions by their maximum.
 
-use super::Run;
 use crate::call::{Call, Outputs, one};
 use crate::dims::{count, whole};
 use crate::error::Outcome;
+use crate::operator::Operator;
 use crate::tensor::{Dense, bounded};
 
-pub(super) fn kernel(kind: &str) -> Option<Run> {
-    Some(match kind {
-        "MaxRoiPool" => max_pool,
-        _ => return None,
-    })
-}
+/// The operators of this family.
+pub(super) const OPERATORS: &[Operator] = &[Operator::dense("MaxRoiPool", max_pool)];
 
 /// The maximum number of elements that all regions read.
 const MAX_READS: usize = 1 << 31;

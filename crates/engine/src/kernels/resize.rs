@@ -2,19 +2,17 @@
 
 use lodstone_model::DType;
 
-use super::Run;
 use crate::call::{Call, Outputs, one};
 use crate::dims::at_mut;
 use crate::error::Outcome;
+use crate::fast;
 use crate::geometry::resize::{Coordinates, Mode, Modes, Taps, sides};
+use crate::operator::Operator;
 use crate::tensor::{Dense, bounded};
 
-pub(super) fn kernel(kind: &str) -> Option<Run> {
-    Some(match kind {
-        "Resize" => resize,
-        _ => return None,
-    })
-}
+/// The operators of this family.
+pub(super) const OPERATORS: &[Operator] =
+    &[Operator::dense("Resize", resize).fast(fast::images::RESIZE).working(0, 2).channels_last()];
 
 /// The maximum size of an element, an index or a weight in bytes.
 const WIDE: u64 = 8;

@@ -2,24 +2,22 @@
 
 use lodstone_schema::Finding;
 
-use super::Run;
 use super::attention::heads;
 use super::indexing::places;
 use crate::call::{Call, Outputs, one};
 use crate::dims::{count, dim_at};
 use crate::error::Outcome;
+use crate::operator::Operator;
 use crate::tensor::{Dense, bounded, check_alike};
 
-pub(super) fn kernel(kind: &str) -> Option<Run> {
-    Some(match kind {
-        "RotaryEmbedding" => rotary,
-        "SwiGLU" => gated,
-        _ => return None,
-    })
-}
+/// The operators of this family.
+pub(super) const OPERATORS: &[Operator] = &[
+    Operator::dense("RotaryEmbedding", rotary).working(0, 12),
+    Operator::dense("SwiGLU", gated).working(0, 20),
+];
 
 /// Rotates pairs of elements of each head by the angles of its position.
-fn rotary(call: &Call<'_>) -> Outputs {
+pub(super) fn rotary(call: &Call<'_>) -> Outputs {
     let shape = call.input(0)?.shape();
     // [batch, length, heads, size]
     let x = heads(call, 0, "num_heads")?.permuted(&[0, 2, 1, 3])?;

@@ -2,24 +2,22 @@
 
 use lodstone_model::DType;
 
-use super::Run;
 use super::indexing::{check_inside, places};
 use crate::call::{Call, Outputs, one};
 use crate::dims::{axis, count, dim_at, long};
 use crate::error::Outcome;
+use crate::operator::Operator;
 use crate::tensor::{
     Dense, Element, Number, Order, bits_of, bounded, bytes_of, check_alike, elements, numbers_of,
     wrapped,
 };
 
-pub(super) fn kernel(kind: &str) -> Option<Run> {
-    Some(match kind {
-        "GatherND" => gather_nd,
-        "ScatterElements" => scatter_elements,
-        "ScatterND" => scatter_nd,
-        _ => return None,
-    })
-}
+/// The operators of this family.
+pub(super) const OPERATORS: &[Operator] = &[
+    Operator::dense("GatherND", gather_nd).working(0, 12).moves(),
+    Operator::dense("ScatterElements", scatter_elements).working(40, 0).moves(),
+    Operator::dense("ScatterND", scatter_nd).working(6, 16).moves(),
+];
 
 /// Returns the distance in elements between successive indices of each dim.
 fn steps(shape: &[usize]) -> Vec<usize> {

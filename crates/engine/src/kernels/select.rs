@@ -4,21 +4,19 @@ use std::cmp::Ordering;
 
 use lodstone_model::DType;
 
-use super::Run;
 use crate::call::{Call, Outputs, all, one};
 use crate::dims::{around, at_mut, axis, count, dim_at, long};
 use crate::error::Outcome;
+use crate::operator::Operator;
 use crate::tensor::{Dense, Order, bounded, elements};
 
-pub(super) fn kernel(kind: &str) -> Option<Run> {
-    Some(match kind {
-        "Compress" => compress,
-        "NonZero" => non_zero,
-        "TopK" => top_k,
-        "Unique" => unique,
-        _ => return None,
-    })
-}
+/// The operators of this family.
+pub(super) const OPERATORS: &[Operator] = &[
+    Operator::dense("Compress", compress).moves(),
+    Operator::dense("NonZero", non_zero),
+    Operator::dense("TopK", top_k).working(12, 2),
+    Operator::dense("Unique", unique),
+];
 
 /// Returns the number of true elements.
 fn count_of(truths: &[bool]) -> usize {

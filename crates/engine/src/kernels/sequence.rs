@@ -3,82 +3,98 @@
 use lodstone_model::{AttributeValue, Op};
 use lodstone_schema::Finding;
 
-use super::RunValues;
 use crate::budget::Memory;
 use crate::call::Outputs;
 use crate::dims::{axis, count, dim_at, long};
 use crate::error::Outcome;
+use crate::operator::Operator;
 use crate::tensor::Dense;
 use crate::value::{VALUE, Value};
 
-pub(super) fn kernel(kind: &str) -> Option<RunValues> {
-    Some(match kind {
-        "ConcatFromSequence" => concat,
-        "Identity" => |_, inputs, memory| Ok(vec![copied(value(inputs, 0)?, memory)?]),
-        "Optional" => |_, inputs, memory| {
-            let inside = inputs.first().and_then(Option::as_ref);
-            let _copy = memory.reserve(inside.map_or(0, Value::handles).saturating_add(VALUE))?;
-            Ok(vec![Value::Optional(inside.cloned().map(Box::new))])
-        },
-        "OptionalGetElement" => |_, inputs, memory| match value(inputs, 0)? {
-            Value::Optional(Some(inside)) => Ok(vec![copied(inside, memory)?]),
-            Value::Optional(None) => Err("the optional value is empty".into()),
-            other => Ok(vec![copied(other, memory)?]),
-        },
-        "OptionalHasElement" => |_, inputs, _| {
-            let is_there = match inputs.first().and_then(Option::as_ref) {
-                None | Some(Value::Optional(None)) => false,
-                Some(_) => true,
-            };
-            Ok(vec![Dense::truths(&[is_there], &[])?.into()])
-        },
-        "SequenceAt" => |_, inputs, memory| {
-            let all = sequence(inputs, 0)?;
-            let at = axis(integer(inputs, 1)?.unwrap_or(0), all.len())
-                .map_err(|_| out_of_range(all.len()))?;
-            Ok(vec![copied(all.get(at).ok_or_else(|| out_of_range(all.len()))?, memory)?])
-        },
-        "SequenceConstruct" => |_, inputs, memory| {
-            let all: Vec<&Value> = inputs.iter().flatten().collect();
-            let handles = all.iter().map(|value| value.handles().saturating_add(VALUE));
-            let _copies = memory.reserve(handles.fold(0, u64::saturating_add))?;
-            Ok(vec![Value::Sequence(all.into_iter().cloned().collect())])
-        },
-        "SequenceEmpty" => |_, _, _| Ok(vec![Value::Sequence(Vec::new())]),
-        "SequenceErase" => |_, inputs, memory| {
-            let _copies = memory.reserve(value(inputs, 0)?.handles())?;
-            let mut all = sequence(inputs, 0)?.to_vec();
-            let at = axis(integer(inputs, 1)?.unwrap_or(-1), all.len())
-                .map_err(|_| out_of_range(all.len()))?;
-            all.remove(at);
-            Ok(vec![Value::Sequence(all)])
-        },
-        "SequenceInsert" => |_, inputs, memory| {
-            let (whole, new) = (value(inputs, 0)?, value(inputs, 1)?);
-            let handles = whole.handles().saturating_add(new.handles());
-            let _copies = memory.reserve(handles.saturating_add(VALUE))?;
-            let all = sequence(inputs, 0)?;
-            let at = match integer(inputs, 2)? {
-                None => all.len(),
-                Some(at) if at < 0 => count(at.saturating_add(long(all.len())))
-                    .map_err(|_| out_of_range(all.len()))?,
-                Some(at) => count(at)?,
-            };
-            let (before, after) =
-                all.split_at_checked(at).ok_or_else(|| out_of_range(all.len()))?;
-            let mut longer = Vec::with_capacity(all.len() + 1);
-            longer.extend_from_slice(before);
-            longer.push(new.clone());
-            longer.extend_from_slice(after);
-            Ok(vec![Value::Sequence(longer)])
-        },
-        "SequenceLength" => |_, inputs, _| {
-            let length = long(sequence(inputs, 0)?.len());
-            Ok(vec![Dense::longs(&[length]).reshaped(Vec::new())?.into()])
-        },
-        "SplitToSequence" => split,
-        _ => return None,
-    })
+/// The operators of this family.
+pub(super) const OPERATORS: &[Operator] = &[
+    Operator::values("ConcatFromSequence", concat),
+    Operator::values("Identity", |_, inputs, memory| Ok(vec![copied(value(inputs, 0)?, memory)?])),
+    Operator::values("Optional", optional),
+    Operator::values("OptionalGetElement", optional_get_element),
+    Operator::values("OptionalHasElement", optional_has_element),
+    Operator::values("SequenceAt", sequence_at),
+    Operator::values("SequenceConstruct", sequence_construct),
+    Operator::values("SequenceEmpty", |_, _, _| Ok(vec![Value::Sequence(Vec::new())])),
+    Operator::values("SequenceErase", sequence_erase),
+    Operator::values("SequenceInsert", sequence_insert),
+    Operator::values("SequenceLength", sequence_length),
+    Operator::values("SplitToSequence", split),
+];
+
+fn optional(_: &Op, inputs: &[Option<Value>], memory: Memory<'_>) -> Outputs {
+    let inside = inputs.first().and_then(Option::as_ref);
+    let _copy = memory.reserve(inside.map_or(0, Value::handles).saturating_add(VALUE))?;
+    Ok(vec![Value::Optional(inside.cloned().map(Box::new))])
+}
+
+fn optional_get_element(_: &Op, inputs: &[Option<Value>], memory: Memory<'_>) -> Outputs {
+    match value(inputs, 0)? {
+        Value::Optional(Some(inside)) => Ok(vec![copied(inside, memory)?]),
+        Value::Optional(None) => Err("the optional value is empty".into()),
+        other => Ok(vec![copied(other, memory)?]),
+    }
+}
+
+fn optional_has_element(_: &Op, inputs: &[Option<Value>], _: Memory<'_>) -> Outputs {
+    let is_there = match inputs.first().and_then(Option::as_ref) {
+        None | Some(Value::Optional(None)) => false,
+        Some(_) => true,
+    };
+    Ok(vec![Dense::truths(&[is_there], &[])?.into()])
+}
+
+fn sequence_at(_: &Op, inputs: &[Option<Value>], memory: Memory<'_>) -> Outputs {
+    let all = sequence(inputs, 0)?;
+    let at =
+        axis(integer(inputs, 1)?.unwrap_or(0), all.len()).map_err(|_| out_of_range(all.len()))?;
+    Ok(vec![copied(all.get(at).ok_or_else(|| out_of_range(all.len()))?, memory)?])
+}
+
+fn sequence_construct(_: &Op, inputs: &[Option<Value>], memory: Memory<'_>) -> Outputs {
+    let all: Vec<&Value> = inputs.iter().flatten().collect();
+    let handles = all.iter().map(|value| value.handles().saturating_add(VALUE));
+    let _copies = memory.reserve(handles.fold(0, u64::saturating_add))?;
+    Ok(vec![Value::Sequence(all.into_iter().cloned().collect())])
+}
+
+fn sequence_erase(_: &Op, inputs: &[Option<Value>], memory: Memory<'_>) -> Outputs {
+    let _copies = memory.reserve(value(inputs, 0)?.handles())?;
+    let mut all = sequence(inputs, 0)?.to_vec();
+    let at =
+        axis(integer(inputs, 1)?.unwrap_or(-1), all.len()).map_err(|_| out_of_range(all.len()))?;
+    all.remove(at);
+    Ok(vec![Value::Sequence(all)])
+}
+
+fn sequence_insert(_: &Op, inputs: &[Option<Value>], memory: Memory<'_>) -> Outputs {
+    let (whole, new) = (value(inputs, 0)?, value(inputs, 1)?);
+    let handles = whole.handles().saturating_add(new.handles());
+    let _copies = memory.reserve(handles.saturating_add(VALUE))?;
+    let all = sequence(inputs, 0)?;
+    let at = match integer(inputs, 2)? {
+        None => all.len(),
+        Some(at) if at < 0 => {
+            count(at.saturating_add(long(all.len()))).map_err(|_| out_of_range(all.len()))?
+        }
+        Some(at) => count(at)?,
+    };
+    let (before, after) = all.split_at_checked(at).ok_or_else(|| out_of_range(all.len()))?;
+    let mut longer = Vec::with_capacity(all.len() + 1);
+    longer.extend_from_slice(before);
+    longer.push(new.clone());
+    longer.extend_from_slice(after);
+    Ok(vec![Value::Sequence(longer)])
+}
+
+fn sequence_length(_: &Op, inputs: &[Option<Value>], _: Memory<'_>) -> Outputs {
+    let length = long(sequence(inputs, 0)?.len());
+    Ok(vec![Dense::longs(&[length]).reshaped(Vec::new())?.into()])
 }
 
 /// Copies a value, whose elements are shared.

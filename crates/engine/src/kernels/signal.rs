@@ -6,20 +6,18 @@ use rayon::prelude::*;
 use rustfft::num_complex::Complex64;
 use rustfft::{Fft, FftPlanner};
 
-use super::Run;
 use crate::budget::probe;
 use crate::call::{Call, Outputs, one};
 use crate::dims::{around, at_mut, axis, count, dim_at};
 use crate::error::Outcome;
+use crate::operator::Operator;
 use crate::tensor::{Dense, bounded};
 
-pub(super) fn kernel(kind: &str) -> Option<Run> {
-    Some(match kind {
-        "DFT" => transform,
-        "STFT" => short_transform,
-        _ => return None,
-    })
-}
+/// The operators of this family.
+pub(super) const OPERATORS: &[Operator] = &[
+    Operator::dense("DFT", transform).working(40, 2).threaded(),
+    Operator::dense("STFT", short_transform).working(8, 8).threaded(),
+];
 
 /// The bytes of memory for each element of a transform: the elements, and work space for lengths that are not products of
 /// small primes.

@@ -2,20 +2,18 @@
 
 use rayon::prelude::*;
 
-use super::Run;
 use super::attention::heads;
 use crate::call::{Call, Outputs, all};
 use crate::dims::count;
 use crate::error::Outcome;
+use crate::operator::Operator;
 use crate::tensor::{Dense, bounded};
 
-pub(super) fn kernel(kind: &str) -> Option<Run> {
-    Some(match kind {
-        "CausalConvWithState" => causal_conv,
-        "LinearAttention" => linear_attention,
-        _ => return None,
-    })
-}
+/// The operators of this family.
+pub(super) const OPERATORS: &[Operator] = &[
+    Operator::dense("CausalConvWithState", causal_conv).working(12, 6).shares(),
+    Operator::dense("LinearAttention", linear_attention).working(4, 8).threaded(),
+];
 
 /// Convolves each channel with its own filter; the state holds the positions before the first.
 fn causal_conv(call: &Call<'_>) -> Outputs {

@@ -5,25 +5,25 @@ use lodstone_model::Op;
 use lodstone_schema::Finding;
 use regex::Regex;
 
+use super::elementwise;
 use super::sequence::value;
-use super::{RunValues, elementwise};
 use crate::budget::{Charge, Memory};
 use crate::call::{Call, Outputs};
 use crate::dims::long;
 use crate::error::Outcome;
+use crate::fused::Rule;
+use crate::operator::Operator;
 use crate::tensor::{Dense, bounded, common};
 use crate::value::{STRING, Strings, Value};
 
-pub(super) fn kernel(kind: &str) -> Option<RunValues> {
-    Some(match kind {
-        "Equal" => equal,
-        "RegexFullMatch" => matches,
-        "StringConcat" => concat,
-        "StringNormalizer" => normalize,
-        "StringSplit" => split,
-        _ => return None,
-    })
-}
+/// The operators of this family.
+pub(super) const OPERATORS: &[Operator] = &[
+    Operator::values("Equal", equal).fused(|_| Some(Rule::comparison(f32::eq))),
+    Operator::values("RegexFullMatch", matches),
+    Operator::values("StringConcat", concat),
+    Operator::values("StringNormalizer", normalize),
+    Operator::values("StringSplit", split),
+];
 
 /// The maximum size of a compiled regular expression in bytes.
 const MAX_PATTERN: usize = 1 << 22;
@@ -85,8 +85,7 @@ fn equal(op: &Op, inputs: &[Option<Value>], memory: Memory<'_>) -> Outputs {
         return Ok(vec![Dense::truths(&truths, &dims)?.into()]);
     }
     let inputs: Vec<Option<&Value>> = inputs.iter().map(Option::as_ref).collect();
-    let run = elementwise::kernel("Equal").ok_or_else(|| Finding::internal("no kernel"))?;
-    run(&Call::new(op, &inputs)?.within(memory))
+    elementwise::equal(&Call::new(op, &inputs)?.within(memory))
 }
 
 fn concat(_: &Op, inputs: &[Option<Value>], memory: Memory<'_>) -> Outputs {

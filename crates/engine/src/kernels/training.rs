@@ -5,19 +5,19 @@
 
 use lodstone_schema::Finding;
 
-use super::Run;
 use crate::call::{Call, Outputs, all};
 use crate::error::Outcome;
+use crate::operator::{Operator, TRAINING};
 use crate::tensor::Dense;
 
-pub(super) fn kernel(kind: &str) -> Option<Run> {
-    Some(match kind {
-        "Adagrad" => |call| optimize::<1>(call, adagrad),
-        "Adam" => |call| optimize::<2>(call, adam),
-        "Momentum" => |call| optimize::<1>(call, momentum),
-        _ => return None,
-    })
-}
+/// The operators of this family.
+pub(super) const OPERATORS: &[Operator] = &[
+    Operator::dense("Adagrad", |call| optimize::<1>(call, adagrad)).domain(TRAINING).working(24, 0),
+    Operator::dense("Adam", |call| optimize::<2>(call, adam)).domain(TRAINING).working(28, 0),
+    Operator::dense("Momentum", |call| optimize::<1>(call, momentum))
+        .domain(TRAINING)
+        .working(16, 0),
+];
 
 /// The update of one tensor.
 struct Update<'a, const STATES: usize> {

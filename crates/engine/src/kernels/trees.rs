@@ -6,19 +6,16 @@
 use lodstone_model::AttributeValue;
 use lodstone_schema::Finding;
 
-use super::Run;
 use super::scores::probit;
 use crate::call::{Call, Outputs, one};
 use crate::dims::count;
 use crate::error::Outcome;
+use crate::operator::{ML, Operator};
 use crate::tensor::{Dense, bounded};
 
-pub(super) fn kernel(kind: &str) -> Option<Run> {
-    Some(match kind {
-        "TreeEnsemble" => ensemble,
-        _ => return None,
-    })
-}
+/// The operators of this family.
+pub(super) const OPERATORS: &[Operator] =
+    &[Operator::dense("TreeEnsemble", ensemble).domain(ML).working(16, 6)];
 
 /// How a node compares a feature with its split.
 #[derive(Clone, Copy)]

@@ -1,19 +1,17 @@
 //! Inverses of windows: images from columns, and from the maxima of pooling.
 
-use super::Run;
 use crate::call::{Call, Outputs, one};
 use crate::dims::{at_mut, count, dims_from, long};
 use crate::error::Outcome;
 use crate::geometry::{Windows, spatial};
+use crate::operator::Operator;
 use crate::tensor::{Dense, bounded};
 
-pub(super) fn kernel(kind: &str) -> Option<Run> {
-    Some(match kind {
-        "Col2Im" => from_columns,
-        "MaxUnpool" => unpool,
-        _ => return None,
-    })
-}
+/// The operators of this family.
+pub(super) const OPERATORS: &[Operator] = &[
+    Operator::dense("Col2Im", from_columns).working(12, 6),
+    Operator::dense("MaxUnpool", unpool).working(2, 8),
+];
 
 /// Adds the elements of all windows at their places: [batch, channels * block, windows] to [batch, channels, image..].
 fn from_columns(call: &Call<'_>) -> Outputs {

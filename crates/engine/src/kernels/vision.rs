@@ -2,20 +2,18 @@
 
 use lodstone_schema::Finding;
 
-use super::Run;
 use crate::call::{Call, Outputs, one};
 use crate::dims::{count, dim_at, elements, long, whole};
 use crate::error::Outcome;
+use crate::operator::Operator;
 use crate::tensor::{Dense, bounded};
 
-pub(super) fn kernel(kind: &str) -> Option<Run> {
-    Some(match kind {
-        "GridSample" => grid_sample,
-        "NonMaxSuppression" => choose_boxes,
-        "RoiAlign" => roi_align,
-        _ => return None,
-    })
-}
+/// The operators of this family.
+pub(super) const OPERATORS: &[Operator] = &[
+    Operator::dense("GridSample", grid_sample),
+    Operator::dense("NonMaxSuppression", choose_boxes).working(16, 0),
+    Operator::dense("RoiAlign", roi_align),
+];
 
 /// The maximum number of samples of all regions: each has four row indices and four weights.
 const MAX_SAMPLES: usize = 1 << 24;

@@ -21,10 +21,13 @@ use crate::context::Context;
 use crate::control::Control;
 use crate::error::{Error, OpError, Outcome, Result};
 use crate::evaluate::{Planning, compute, guarded};
-use crate::fast::{Ending, Kept, Over, Prepared, Special, Task};
-use crate::fused;
+use crate::fast::{
+    EpilogueArguments, FastCall, FastKernel, PackCache, PackedConstants, ShapedOperator,
+};
+use crate::fused::Rule;
 use crate::gemm::{Buffers, Spare};
-use crate::kernels::{Kernel, Working, kernel};
+use crate::kernels::{operator, operators};
+use crate::operator::{Operator, Working};
 use crate::tensor::{Dense, Order};
 use crate::threads::SMALL;
 use crate::value::{Charging, STRING, Value};
@@ -32,24 +35,6 @@ use crate::value::{Charging, STRING, Value};
 /// The limits on constants that planning folds: shapes, and values computed from them. Constants that only depend on
 /// constants of the model are folded earlier.
 const FOLDED: Bounds = Bounds { each: 1 << 16, all: 1 << 24 };
-
-/// The operators whose kernels copy their inputs into another order.
-const COPYING: [&str; 5] = ["Attention", "Conv", "ConvTranspose", "Gemm", "MatMul"];
-
-/// The operators whose fast kernels read the channels of images from next to each other.
-const CHANNELS_LAST: [&str; 8] = [
-    "AveragePool",
-    "Concat",
-    "Conv",
-    "ConvTranspose",
-    "FusedConv",
-    "GlobalAveragePool",
-    "MaxPool",
-    "Resize",
-];
-
-/// The operators whose results may be parts of their inputs, whose bytes they share.
-const PARTS: [&str; 4] = ["CausalConvWithState", "Gather", "Slice", "Split"];
 
 /// The execution mode.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -70,16 +55,12 @@ impl Mode {
     /// Returns the maximum difference of a result of an operator from that of [`Mode::Reference`], as a fraction of the
     /// maximum of the result and the operator's inputs. Most operators return the same bits in all modes.
     pub fn error(self, kind: &str) -> f64 {
-        match (self, kind) {
-            // Different, vectorized approximations.
-            (Self::Fast, "Erf" | "Exp" | "Gelu" | "Sigmoid" | "Tanh") => 5e-7,
-            // Sums in another order; for convolutions and products, times the square root of the number of summands.
-            (
-                Self::Fast,
-                "AveragePool" | "BatchNormalization" | "Conv" | "ConvTranspose" | "GRU" | "Gemm"
-                | "GlobalAveragePool" | "LSTM" | "LayerNormalization" | "MatMul" | "Softmax",
-            ) => 1e-6,
-            _ => 0.0,
+        match self {
+            Self::Reference => 0.0,
+            Self::Fast => {
+                let rows = operators().filter(|operator| operator.kind == kind);
+                rows.map(|operator| operator.error).fold(0.0, f64::max)
+            }
         }
     }
 }
@@ -137,22 +118,23 @@ struct Node {
     dims: Option<Vec<u64>>,
     /// The number of elements of the results, if the dims are known.
     count: u64,
-    /// The memory that the kernel works in.
-    working: Working,
-    /// Whether results may be parts of inputs, whose bytes they share.
-    is_part: bool,
 }
 
 /// The implementation of an operator.
 enum Implementation {
-    Kernel(Kernel),
     Control(Control),
-    /// A kernel whose constants are packed.
-    Weighted(Arc<Kept>),
-    /// A kernel with several inputs, of which constants are packed, and that for all others.
-    Packed(Arc<Kept>, Kernel),
-    /// The kernel for some tensors, and that for all others.
-    Special(Special, Kernel),
+    Kernel(&'static Operator, Path),
+}
+
+/// The kernel that computes an operator.
+enum Path {
+    Reference,
+    /// The fast kernel, and the reference kernel for inputs that it does not take.
+    Fast(FastKernel),
+    /// A kernel of one input, whose constants are packed.
+    Packed(Arc<PackedConstants>),
+    /// A kernel with several inputs, of which constants are packed, and the reference kernel for those that it does not take.
+    PackedOrReference(Arc<PackedConstants>),
 }
 
 impl Plan {
@@ -167,15 +149,15 @@ impl Plan {
         mode: Mode,
         context: Context<'_>,
     ) -> Result<Self> {
-        Self::prepared(program, infos, mode, &Prepared::default(), context)
+        Self::with_packed(program, infos, mode, &PackCache::default(), context)
     }
 
     /// Plans a program as [`new`](Self::new) does, with the packed constants of other plans of the same program.
-    pub(crate) fn prepared(
+    pub(crate) fn with_packed(
         program: &Program,
         infos: &[HashMap<String, ValueInfo>],
         mode: Mode,
-        prepared: &Prepared,
+        packed: &PackCache,
         context: Context<'_>,
     ) -> Result<Self> {
         if program.dialect != Dialect::Onnx {
@@ -193,8 +175,8 @@ impl Plan {
                 let constants = program.blocks.first().map(|block| &block.initializers);
                 let own = constants.into_iter().flatten().map(|it| it.name.as_str()).collect();
                 let (program, parameters) = (&simple.program, &simple.parameters);
-                let prepared = Some((prepared, &own));
-                Self::of(program, parameters, &simple.infos, prepared, folded, context)
+                let packed = Some((packed, &own));
+                Self::of(program, parameters, &simple.infos, packed, folded, context)
             }
         }
     }
@@ -203,11 +185,11 @@ impl Plan {
         program: &Program,
         parameters: &[Parameter],
         infos: &[HashMap<String, ValueInfo>],
-        prepared: Option<(&Prepared, &HashSet<&str>)>,
+        packed: Option<(&PackCache, &HashSet<&str>)>,
         folded: Charge,
         context: Context<'_>,
     ) -> Result<Self> {
-        let mode = if prepared.is_some() { Mode::Fast } else { Mode::Reference };
+        let mode = if packed.is_some() { Mode::Fast } else { Mode::Reference };
         let mut scopes: Scopes<'_, usize> = Scopes::new(program);
         scopes.graph()?;
         let block = scopes.innermost()?.block;
@@ -232,11 +214,10 @@ impl Plan {
             None => Err(Finding::from(format!("output `{name}` is not defined"))),
         });
         let outputs = outputs.collect::<Outcome<Vec<_>>>()?;
-        if let Some(prepared) = prepared {
-            let own = prepared.1;
+        if let Some((packed, own)) = packed {
             let name = |it: &Parameter| own.contains(it.name.as_str()).then(|| it.name.clone());
             let names: Vec<Option<String>> = parameters.iter().map(name).collect();
-            let known = Constants { registers: &constants, names: &names, prepared: prepared.0 };
+            let known = Constants { registers: &constants, names: &names, packed };
             nodes = known.prepare(nodes, &outputs, context)?;
         }
         let mut parts = parts(nodes, mode);
@@ -390,10 +371,12 @@ impl Node {
                 captured = registers;
                 Implementation::Control(control)
             }
-            None => Implementation::Kernel(
-                kernel(&op.domain, &op.kind)
-                    .ok_or_else(|| format!("operator `{}` is not supported", op.kind))?,
-            ),
+            None => {
+                let operator = operator(&op.domain, &op.kind);
+                let operator =
+                    operator.ok_or_else(|| format!("operator `{}` is not supported", op.kind))?;
+                Implementation::Kernel(operator, Path::Reference)
+            }
         };
         let read = op.input("").iter().map(|name| match (name.as_str(), scopes.see(name)) {
             ("", _) => Ok(None),
@@ -418,10 +401,8 @@ impl Node {
         };
         let dims = shape.and_then(|shape| shape.iter().map(known).collect());
         let opset = scopes.innermost()?.version(&op.domain);
-        let is_part = PARTS.contains(&op.kind.as_str());
         let counts = op.writes().filter_map(|name| infos.get(name).and_then(size_of_result));
         let count = counts.fold(0, |all, (count, _)| count.saturating_add(all));
-        let working = Working::of(&op.kind);
         let (op, last) = (op.clone(), Vec::new());
         Ok(Self {
             number,
@@ -435,8 +416,6 @@ impl Node {
             bytes,
             dims,
             count,
-            working,
-            is_part,
         })
     }
 
@@ -445,16 +424,35 @@ impl Node {
         Error::Op(Box::new(OpError::new(self.number, &self.op, finding)))
     }
 
+    /// Returns the row of the operator, unless it runs subgraphs.
+    fn operator(&self) -> Option<&'static Operator> {
+        match self.implementation {
+            Implementation::Kernel(operator, _) => Some(operator),
+            Implementation::Control(_) => None,
+        }
+    }
+
+    /// Returns whether the constants of the operator are packed, and it always runs with them.
+    fn is_packed(&self) -> bool {
+        matches!(self.implementation, Implementation::Kernel(_, Path::Packed(_)))
+    }
+
+    /// Returns the rule of the operator in a chain, if it can be part of one.
+    fn rule(&self) -> Option<Rule> {
+        self.bytes.and(self.operator())?.rule(&self.op)
+    }
+
     /// Returns whether the operator can be part of a chain.
     fn is_link(&self) -> bool {
-        self.bytes.is_some() && fused::is_link(&self.op)
+        self.rule().is_some()
     }
 
     fn run(&self, frame: &mut Frame, context: Context<'_>) -> Result<()> {
         context.step()?;
         let failed = |finding| self.failed(finding);
         // Results may share the bytes of inputs, which are released before they are computed.
-        let charging = match self.bytes.is_none() || self.is_part {
+        let shares = self.operator().is_some_and(|operator| operator.shares);
+        let charging = match self.bytes.is_none() || shares {
             true => {
                 let inputs = self.given(frame).map_err(failed)?;
                 Some(Charging::new(context.budget, inputs.into_iter().flatten()))
@@ -462,22 +460,23 @@ impl Node {
             false => None,
         };
         let made = match &self.implementation {
-            Implementation::Kernel(kernel) => {
-                self.apply(*kernel, frame, context).map_err(failed)?
+            Implementation::Kernel(operator, Path::Reference) => {
+                self.apply(operator, frame, context).map_err(failed)?
             }
-            Implementation::Packed(_, kernel) | Implementation::Special(_, kernel) => {
-                match self.run_special(frame, context).map_err(failed)? {
+            Implementation::Kernel(operator, Path::Fast(_) | Path::PackedOrReference(_)) => {
+                match self.run_fast(operator, frame, context).map_err(failed)? {
                     Some(made) => {
                         frame.release(&self.last)?;
                         made
                     }
-                    None => self.apply(*kernel, frame, context).map_err(failed)?,
+                    None => self.apply(operator, frame, context).map_err(failed)?,
                 }
             }
-            Implementation::Weighted(kept) => {
-                let (ending, nothing) = (Ending::default(), |_: usize, _: &mut [f32]| Ok(()));
-                let over = self.over(kept, frame, context).map_err(failed)?;
-                let made = self.run_over(over, ending, nothing, frame, context);
+            Implementation::Kernel(operator, Path::Packed(packed)) => {
+                let epilogue = EpilogueArguments::default();
+                let nothing = |_: usize, _: &mut [f32]| Ok(());
+                let shaped = self.shaped(packed, frame, context).map_err(failed)?;
+                let made = self.run_packed(operator, shaped, epilogue, nothing, frame, context);
                 let made = made.map_err(failed)?;
                 frame.release(&self.last)?;
                 vec![made]
@@ -551,23 +550,28 @@ impl Node {
         Ok((touched, Some(reserved?)))
     }
 
-    /// Runs the kernel for some tensors; `None` if the other must run instead.
-    fn run_special(&self, frame: &Frame, context: Context<'_>) -> Outcome<Option<Vec<Value>>> {
+    /// Runs the fast kernel; `None` if the reference kernel must run instead.
+    fn run_fast(
+        &self,
+        operator: &Operator,
+        frame: &Frame,
+        context: Context<'_>,
+    ) -> Outcome<Option<Vec<Value>>> {
         let inputs = self.given(frame)?;
-        if let Implementation::Special(special, _) = &self.implementation
-            && !(special.fits)(&inputs)
+        if let Implementation::Kernel(_, Path::Fast(fast)) = &self.implementation
+            && !(fast.accepts)(&inputs)
         {
             return Ok(None);
         }
-        let (touched, _results) = self.touched(&inputs, Working::default(), frame, context)?;
-        let _copies = self.reserve_copies(inputs.iter().flatten().copied(), context)?;
+        let (touched, _results) = self.touched(&inputs, Working::NONE, frame, context)?;
+        let _copies = reserve_copies(operator, inputs.iter().flatten().copied(), context)?;
         probe(touched)?;
         let (buffers, budget) = (&frame.buffers, context.budget);
-        let task = Task { op: &self.op, inputs: &inputs, buffers, budget };
+        let call = FastCall { op: &self.op, inputs: &inputs, buffers, budget };
         let run = || {
             guarded(|| match &self.implementation {
-                Implementation::Packed(kept, _) => kept.weighted.run(&task),
-                Implementation::Special(special, _) => (special.run)(&task),
+                Implementation::Kernel(_, Path::PackedOrReference(it)) => it.operator.run(&call),
+                Implementation::Kernel(_, Path::Fast(fast)) => (fast.run)(&call),
                 _ => Ok(None),
             })
         };
@@ -576,46 +580,33 @@ impl Node {
     }
 
     /// Returns the first input of an operator with packed constants, and the operator for its dims.
-    fn over<'a>(
+    fn shaped<'a>(
         &self,
-        kept: &'a Kept,
+        packed: &'a PackedConstants,
         frame: &'a Frame,
         context: Context<'_>,
-    ) -> Outcome<(&'a Dense, Over<'a>)> {
+    ) -> Outcome<(&'a Dense, ShapedOperator<'a>)> {
         let x = self.first(frame)?.dense()?;
-        Ok((x, kept.weighted.over(&self.op, x.dims(), (context.budget, context.threads))?))
+        let resources = (context.budget, context.threads);
+        Ok((x, packed.operator.with_dims(&self.op, x.dims(), resources)?))
     }
 
-    /// Runs such an operator. `then` is called with the offset of each finished part of the result.
-    fn run_over(
+    /// Runs an operator with packed constants. `then` is called with the offset of each finished part of the result.
+    fn run_packed(
         &self,
-        (x, over): (&Dense, Over<'_>),
-        ending: Ending<'_>,
+        operator: &Operator,
+        (x, shaped): (&Dense, ShapedOperator<'_>),
+        epilogue: EpilogueArguments<'_>,
         then: impl Fn(usize, &mut [f32]) -> Outcome<()> + Send + Sync,
         frame: &Frame,
         context: Context<'_>,
     ) -> Outcome<Value> {
         let inputs = self.given(frame)?;
-        let (touched, _results) = self.touched(&inputs, Working::default(), frame, context)?;
-        let _copy = self.reserve_copies(inputs.first().copied().flatten().into_iter(), context)?;
-        let run = || guarded(|| over.run(x, ending, &frame.buffers, then));
+        let (touched, _results) = self.touched(&inputs, Working::NONE, frame, context)?;
+        let first = inputs.first().copied().flatten();
+        let _copy = reserve_copies(operator, first.into_iter(), context)?;
+        let run = || guarded(|| shaped.run(x, epilogue, &frame.buffers, then));
         Ok(context.threads.run_if(touched, run)??.into())
-    }
-
-    /// Charges copies of tensors that are not in the order in which a fast kernel reads them.
-    fn reserve_copies<'v>(
-        &self,
-        inputs: impl Iterator<Item = &'v Value>,
-        context: Context<'_>,
-    ) -> Outcome<Option<Charge>> {
-        let order = match CHANNELS_LAST.contains(&self.op.kind.as_str()) {
-            true => Order::ChannelsLast,
-            false => Order::RowMajor,
-        };
-        let copied = inputs.filter_map(|value| value.dense().ok());
-        let copied = copied.filter(|it| !order.is_of(it)).map(Dense::nbytes);
-        let bytes = copied.fold(0, u64::saturating_add);
-        (bytes > SMALL).then(|| context.budget.reserve(bytes)).transpose()
     }
 
     /// Returns the inputs.
@@ -628,22 +619,22 @@ impl Node {
     /// Runs a kernel.
     fn apply(
         &self,
-        kernel: Kernel,
+        operator: &Operator,
         frame: &mut Frame,
         context: Context<'_>,
     ) -> Outcome<Vec<Value>> {
         let inputs = self.given(frame)?;
-        let (touched, _results) = self.touched(&inputs, self.working, frame, context)?;
+        let (touched, _results) = self.touched(&inputs, operator.working, frame, context)?;
         if let Some(bytes) = self.bytes.filter(|bytes| *bytes > SMALL) {
             frame.buffers.trim(bytes);
         }
-        if COPYING.contains(&self.op.kind.as_str()) {
+        if operator.copies {
             probe(touched)?;
         }
-        let call = kernel.call(&self.op, &inputs, Memory(Some(context.budget)))?;
+        let kernel = operator.bind(&self.op, &inputs, Memory(Some(context.budget)))?;
         drop(inputs);
         frame.release(&self.last)?;
-        compute(call, touched, context.threads)
+        compute(kernel, touched, context.threads)
     }
 
     /// Stores results in their registers.
@@ -698,6 +689,22 @@ impl Node {
         }
         Ok((count, bytes))
     }
+}
+
+/// Charges copies of tensors that are not in the order in which a fast kernel reads them.
+fn reserve_copies<'v>(
+    operator: &Operator,
+    inputs: impl Iterator<Item = &'v Value>,
+    context: Context<'_>,
+) -> Outcome<Option<Charge>> {
+    let order = match operator.channels_last {
+        true => Order::ChannelsLast,
+        false => Order::RowMajor,
+    };
+    let copied = inputs.filter_map(|value| value.dense().ok());
+    let copied = copied.filter(|it| !order.is_of(it)).map(Dense::nbytes);
+    let bytes = copied.fold(0, u64::saturating_add);
+    (bytes > SMALL).then(|| context.budget.reserve(bytes)).transpose()
 }
 
 /// Returns the number of elements of a result and their size in bytes, if its dims are known. The characters of strings

@@ -2,12 +2,13 @@
 
 use std::collections::{HashMap, HashSet};
 
-use super::{Frame, Implementation, Mode, Node, Registers};
+use super::{Frame, Implementation, Mode, Node, Path, Registers};
 use crate::context::Context;
 use crate::error::Result;
-use crate::fast::{Ending, Kept};
-use crate::fused::{Before, Chain};
+use crate::fast::{EpilogueArguments, PackedConstants};
+use crate::fused::{Before, Chain, EpilogueStep};
 use crate::layout::ordered;
+use crate::operator::Operator;
 use crate::tensor::Order;
 use crate::value::Value;
 
@@ -30,6 +31,13 @@ struct Ended {
     /// The register of what is added.
     added: Option<usize>,
     limits: Option<[f32; 2]>,
+}
+
+/// The operator with packed constants that a part begins with.
+struct Head<'p> {
+    node: &'p Node,
+    operator: &'p Operator,
+    packed: &'p PackedConstants,
 }
 
 /// Groups operators that can run in the same pass: an operator that works on each element joins the last one that it reads,
@@ -67,18 +75,15 @@ fn postponed(nodes: Vec<Node>) -> Vec<Node> {
         owners.extend(node.outputs.iter().flatten().map(|register| (*register, number)));
     }
     let reader = |number: usize, node: &Node| {
-        let (Implementation::Weighted(_), [Some(made)]) = (&node.implementation, &node.outputs[..])
-        else {
+        let [Some(made)] = node.outputs[..] else { return None };
+        if !node.is_packed() {
             return None;
-        };
-        let [reader] = readers.get(made)?.as_slice() else { return None };
+        }
+        let [reader] = readers.get(&made)?.as_slice() else { return None };
         let fits = |link: &&Node| link.is_link() && link.dims.is_some() && link.dims == node.dims;
         let link = nodes.get(*reader).filter(fits)?;
         let last = link.inputs.iter().flatten().filter_map(|input| owners.get(input)).max()?;
-        let is_later = *last > number
-            && nodes
-                .get(*last)
-                .is_some_and(|it| !matches!(it.implementation, Implementation::Weighted(_)));
+        let is_later = *last > number && nodes.get(*last).is_some_and(|it| !it.is_packed());
         is_later.then_some(*reader)
     };
     // An operator comes before its reader, and after all others that do.
@@ -102,10 +107,10 @@ fn limits(node: &Node, constants: &Registers) -> Option<[f32; 2]> {
             _ => None,
         }
     };
-    match node.op.kind.as_str() {
-        "Relu" => Some([0.0, f32::INFINITY]),
-        "Clip" => Some([constant(1, f32::NEG_INFINITY)?, constant(2, f32::INFINITY)?]),
-        _ => None,
+    match node.operator()?.epilogue? {
+        EpilogueStep::Relu => Some([0.0, f32::INFINITY]),
+        EpilogueStep::Clip => Some([constant(1, f32::NEG_INFINITY)?, constant(2, f32::INFINITY)?]),
+        EpilogueStep::Sum => None,
     }
 }
 
@@ -122,7 +127,7 @@ fn ended(
     };
     let (mut result, mut added, mut rest) = (single(head)?, None, links);
     if let [add, others @ ..] = links
-        && add.op.kind == "Add"
+        && add.operator().and_then(|it| it.epilogue) == Some(EpilogueStep::Sum)
         && let [Some(left), Some(right)] = add.inputs[..]
         && released.contains(&result)
     {
@@ -157,10 +162,12 @@ impl Part {
     }
 
     /// Returns the operator with packed constants that the part begins with.
-    fn head(&self) -> Option<(&Node, &Kept)> {
-        let first = self.nodes.first()?;
-        match &first.implementation {
-            Implementation::Weighted(kept) => Some((first, kept)),
+    fn head(&self) -> Option<Head<'_>> {
+        let node = self.nodes.first()?;
+        match &node.implementation {
+            Implementation::Kernel(operator, Path::Packed(packed)) => {
+                Some(Head { node, operator, packed })
+            }
             _ => None,
         }
     }
@@ -173,32 +180,39 @@ impl Part {
         }
         let released: HashSet<usize> =
             self.nodes.iter().flat_map(|node| node.last.iter().copied()).collect();
-        self.ended = self.head().and_then(|(head, _)| ended(head, links, &released, constants));
+        self.ended = self.head().and_then(|head| ended(head.node, links, &released, constants));
         if self.ended.as_ref().is_some_and(|it| it.added.is_none()) {
             return;
         }
         let links = links.iter().map(|node| {
             let outputs: Option<Vec<usize>> = node.outputs.iter().copied().collect();
-            Some((&node.op, &node.inputs[..], outputs?))
+            Some((node.rule()?, &node.inputs[..], outputs?))
         });
         self.chain = links
             .collect::<Option<Vec<_>>>()
-            .and_then(|links| Chain::of(&links, |register| !released.contains(&register)));
+            .and_then(|links| Chain::of(links, |register| !released.contains(&register)));
     }
 
     /// Runs an operator with packed constants and the chain after it, each part of the result as soon as it is computed.
     /// Returns `None` if they must run one after the other.
     fn run_joined(&self, frame: &Frame, context: Context<'_>) -> Result<Option<(usize, Value)>> {
-        let Some((first, kept)) = self.head() else { return Ok(None) };
+        let Some(Head { node: first, operator, packed }) = self.head() else { return Ok(None) };
         let joined = || {
-            let (x, over) = first.over(kept, frame, context)?;
+            let (x, shaped) = first.shaped(packed, frame, context)?;
             if let Some(Ended { result, added, limits }) = self.ended {
                 let dense = |register| frame.value(register)?.dense();
                 let tensor = added.and_then(|register| dense(register).ok());
-                let ending = Ending { added: tensor, limits };
-                if tensor.is_some() == added.is_some() && over.ends(ending) {
+                let epilogue = EpilogueArguments { added: tensor, limits };
+                if tensor.is_some() == added.is_some() && shaped.supports(epilogue) {
                     let nothing = |_: usize, _: &mut [f32]| Ok(());
-                    let made = first.run_over((x, over), ending, nothing, frame, context)?;
+                    let made = first.run_packed(
+                        operator,
+                        (x, shaped),
+                        epilogue,
+                        nothing,
+                        frame,
+                        context,
+                    )?;
                     return Ok(Some((result, made)));
                 }
             }
@@ -209,13 +223,14 @@ impl Part {
             if !self.nodes.iter().any(|node| node.last.contains(result)) {
                 return Ok(None);
             }
-            let (dims, order) = over.result();
+            let (dims, order) = shaped.result();
             let before = Before { register: *result, dims, order };
             let Some(bound) = chain.bind(&frame.registers, Some(before))? else {
                 return Ok(None);
             };
             let then = |begin: usize, results: &mut [f32]| bound.finish(begin, results);
-            let made = first.run_over((x, over), Ending::default(), then, frame, context)?;
+            let epilogue = EpilogueArguments::default();
+            let made = first.run_packed(operator, (x, shaped), epilogue, then, frame, context)?;
             Ok(Some((register, made)))
         };
         joined().map_err(|finding| first.failed(finding))

@@ -6,14 +6,15 @@ use std::sync::Arc;
 use lodstone_model::Op;
 use lodstone_schema::Finding;
 
-use super::{Implementation, Node, Registers};
+use super::{Implementation, Node, Path, Registers};
 use crate::call::Call;
 use crate::context::Context;
 use crate::error::{Error, Outcome, Result};
 use crate::fast::{
-    Affine, Cells, Convolution, Form, Integers, Kept, Key, Kind, Matrix, Prepared, Unrolled,
-    Weighted, dilation, is_dense, is_transposed, special, tiles,
+    Affine, Cells, Convolution, Form, Gates, IntegerKind, Integers, Key, Matrix, PackCache,
+    PackedConstants, PackedOperator, Packing, Unrolled, dilation, is_dense, is_transposed, tiles,
 };
+use crate::operator::{Fusion, Operator};
 use crate::tensor::Dense;
 use crate::threads::each;
 
@@ -22,11 +23,36 @@ pub(super) struct Constants<'a> {
     pub(super) registers: &'a Registers,
     /// The names of constants of the program, by their registers; `None` for one that exists in this plan alone.
     pub(super) names: &'a [Option<String>],
-    pub(super) prepared: &'a Prepared,
+    pub(super) packed: &'a PackCache,
 }
 
 /// A normalization of the results of a convolution: its operator, and its inputs without the first.
 type Normalization = (Op, Vec<Option<usize>>);
+
+/// A convolution, and its inputs.
+struct Filtered {
+    operator: &'static Operator,
+    op: Op,
+    inputs: Vec<Option<usize>>,
+}
+
+impl Filtered {
+    fn of(node: &Node) -> Option<Self> {
+        let (op, inputs) = (node.op.clone(), node.inputs.clone());
+        Some(Self { operator: node.operator()?, op, inputs })
+    }
+}
+
+impl Node {
+    fn packing(&self) -> Option<Packing> {
+        self.operator()?.packing
+    }
+
+    /// Returns whether the operator is folded into the convolution that it reads.
+    fn is_normalization(&self) -> bool {
+        self.operator().is_some_and(|it| matches!(it.fusion, Some(Fusion::Normalization)))
+    }
+}
 
 impl Constants<'_> {
     fn dense(&self, register: Option<usize>) -> Option<&Dense> {
@@ -41,36 +67,33 @@ impl Constants<'_> {
         outputs: &[usize],
         context: Context<'_>,
     ) -> Result<Vec<Node>> {
-        let is = |node: &Node, kind: &str| {
-            matches!(node.op.domain.as_str(), "" | "ai.onnx")
-                && node.op.kind == kind
-                && matches!(&node.outputs[..], [Some(_)])
-        };
-        let is_convolution = |node: &Node| is(node, "Conv") || is(node, "ConvTranspose");
-        let convolutions: HashMap<usize, (Op, Vec<Option<usize>>)> = nodes
+        let is_single = |node: &Node| matches!(&node.outputs[..], [Some(_)]);
+        let is_convolution = |node: &Node| node.packing() == Some(Packing::Convolution);
+        let convolutions: HashMap<usize, Filtered> = nodes
             .iter()
-            .filter(|node| is_convolution(node))
+            .filter(|node| is_single(node) && is_convolution(node))
             .flat_map(|node| {
                 let outputs = node.outputs.iter().flatten();
-                outputs.map(|output| (*output, (node.op.clone(), node.inputs.clone())))
+                outputs.filter_map(|output| Some((*output, Filtered::of(node)?)))
             })
             .collect();
         let normalizations: Vec<_> = nodes
             .iter_mut()
-            .filter(|node| is(node, "BatchNormalization"))
+            .filter(|node| is_single(node) && node.is_normalization())
             .filter_map(|node| {
                 let [Some(input), statistics @ ..] = &node.inputs[..] else { return None };
-                let (op, inputs) = convolutions.get(input)?;
+                let convolution = convolutions.get(input)?;
                 let normalization = (node.op.clone(), statistics.to_vec());
-                Some((*input, op, inputs, normalization, node))
+                Some((*input, convolution, normalization, node))
             })
             .collect();
-        let replaced = self.each(normalizations, context, |(input, op, inputs, by, node)| {
-            let made = self.convolution(op, inputs, Some(&by), context);
-            let made = made.map_err(|finding| node.failed(finding))?;
-            Ok(made.map(|made| {
+        let replaced = self.each(normalizations, context, |(input, convolution, by, node)| {
+            let Filtered { operator, op, inputs } = convolution;
+            let packed = self.convolution(op, inputs, Some(&by), context);
+            let packed = packed.map_err(|finding| node.failed(finding))?;
+            Ok(packed.map(|packed| {
                 (node.op, node.inputs) = (op.clone(), inputs.clone());
-                node.implementation = Implementation::Weighted(made);
+                node.implementation = Implementation::Kernel(operator, Path::Packed(packed));
                 input
             }))
         })?;
@@ -84,35 +107,43 @@ impl Constants<'_> {
             !outputs.any(|output| replaced.contains(output) && !read.contains(output))
         });
         self.each(nodes.iter_mut().collect(), context, |node| {
-            let Implementation::Kernel(kernel) = node.implementation else { return Ok(()) };
-            if is_convolution(node) {
-                let made = self.convolution(&node.op, &node.inputs, None, context);
-                if let Some(made) = made.map_err(|finding| node.failed(finding))? {
-                    node.implementation = Implementation::Weighted(made);
-                    return Ok(());
-                }
-            }
-            if let Some(made) = self.cells(node, context).map_err(|finding| node.failed(finding))? {
-                node.implementation = Implementation::Packed(made, kernel);
-            }
-            let made = self.integers(node, context).map_err(|finding| node.failed(finding))?;
-            if let Some(made) = made {
-                node.implementation = Implementation::Packed(made, kernel);
-            }
-            if let Some(special) = special(&node.op)
-                && node.outputs.len() <= special.results
-            {
-                node.implementation = Implementation::Special(special, kernel);
-            }
-            if is(node, "MatMul") || is(node, "Gemm") {
-                let made = self.matrix(&node.op, &node.inputs, context);
-                if let Some(made) = made.map_err(|finding| node.failed(finding))? {
-                    node.implementation = Implementation::Weighted(made);
-                }
+            let Implementation::Kernel(operator, Path::Reference) = node.implementation else {
+                return Ok(());
+            };
+            let packed = self.packed(node, operator, context);
+            let packed = packed.map_err(|finding| node.failed(finding))?;
+            let fast = operator.fast.filter(|fast| node.outputs.len() <= fast.outputs);
+            if let Some(path) = packed.or(fast.map(Path::Fast)) {
+                node.implementation = Implementation::Kernel(operator, path);
             }
             Ok(())
         })?;
         Ok(nodes)
+    }
+
+    /// Packs the constants of an operator; `None` if there is no fast kernel for them.
+    fn packed(
+        &self,
+        node: &Node,
+        operator: &Operator,
+        context: Context<'_>,
+    ) -> Outcome<Option<Path>> {
+        let is_single = matches!(&node.outputs[..], [Some(_)]);
+        Ok(match operator.packing {
+            Some(Packing::Convolution) if is_single => {
+                self.convolution(&node.op, &node.inputs, None, context)?.map(Path::Packed)
+            }
+            Some(Packing::Matrix) if is_single => {
+                self.matrix(&node.op, &node.inputs, context)?.map(Path::Packed)
+            }
+            Some(Packing::Cells(gates)) => {
+                self.cells(gates, node, context)?.map(Path::PackedOrReference)
+            }
+            Some(Packing::Integers(kind)) => {
+                self.integers(kind, node, context)?.map(Path::PackedOrReference)
+            }
+            Some(Packing::Convolution | Packing::Matrix) | None => None,
+        })
     }
 
     /// Returns the results of a function of each item, which run on all threads if the constants are large.
@@ -145,7 +176,7 @@ impl Constants<'_> {
         inputs: &[Option<usize>],
         normalization: Option<&Normalization>,
         context: Context<'_>,
-    ) -> Outcome<Option<Arc<Kept>>> {
+    ) -> Outcome<Option<Arc<PackedConstants>>> {
         let [_, filter, bias @ ..] = inputs else { return Ok(None) };
         let statistics = normalization.map(|(_, inputs)| &inputs[..]).unwrap_or_default();
         let constants: Vec<Option<usize>> =
@@ -165,7 +196,7 @@ impl Constants<'_> {
                 None => None,
             };
             let made = Convolution::new(op, filter, bias, affine.as_ref(), None)?;
-            Ok(made.map(Weighted::Convolution))
+            Ok(made.map(PackedOperator::Convolution))
         };
         let epsilon =
             |(op, _): &Normalization| Ok::<_, Finding>(Call::new(op, &[])?.float("epsilon", 1e-5));
@@ -188,13 +219,13 @@ impl Constants<'_> {
         op: &Op,
         inputs: &[Option<usize>],
         context: Context<'_>,
-    ) -> Outcome<Option<Arc<Kept>>> {
+    ) -> Outcome<Option<Arc<PackedConstants>>> {
         let [_, constants @ ..] = inputs else { return Ok(None) };
         let make = || {
             let [right, bias @ ..] = constants else { return Ok(None) };
             let Some(right) = self.dense(*right) else { return Ok(None) };
             let bias = bias.first().and_then(|register| self.dense(*register));
-            Ok(Matrix::new(op, right, bias)?.map(Weighted::Matrix))
+            Ok(Matrix::new(op, right, bias)?.map(PackedOperator::Matrix))
         };
         let call = Call::new(op, &[])?;
         if call.int("transA", 0) != 0 {
@@ -211,38 +242,44 @@ impl Constants<'_> {
 
     /// Packs the weights of recurrent cells once for all plans; `None` if they are not constant, or there is no fast kernel
     /// for them.
-    fn cells(&self, node: &Node, context: Context<'_>) -> Outcome<Option<Arc<Kept>>> {
+    fn cells(
+        &self,
+        gates: Gates,
+        node: &Node,
+        context: Context<'_>,
+    ) -> Outcome<Option<Arc<PackedConstants>>> {
         let given = |number: usize| node.inputs.get(number).copied().flatten();
-        let is_own = matches!(node.op.domain.as_str(), "" | "ai.onnx");
-        let Some(unrolled) = Unrolled::of(&node.op, |number| given(number).is_some())? else {
-            return Ok(None);
-        };
+        let unrolled = Unrolled::of(gates, &node.op, |number| given(number).is_some())?;
+        let Some(unrolled) = unrolled else { return Ok(None) };
         let make = || {
             let (Some(input), Some(recurrent)) = (self.dense(given(1)), self.dense(given(2)))
             else {
                 return Ok(None);
             };
             let made = Cells::new(&unrolled, input, recurrent, self.dense(given(3)))?;
-            Ok(made.map(Weighted::Cells))
+            Ok(made.map(PackedOperator::Cells))
         };
-        match is_own {
-            true => self.kept(&[1, 2, 3].map(given), Form::Cells(unrolled.clone()), make, context),
-            false => Ok(None),
-        }
+        self.kept(&[1, 2, 3].map(given), Form::Cells(unrolled.clone()), make, context)
     }
 
     /// Packs the weights of a product of 8-bit integers once for all plans; `None` if they are not constant, or there is no
     /// fast kernel for them.
-    fn integers(&self, node: &Node, context: Context<'_>) -> Outcome<Option<Arc<Kept>>> {
+    fn integers(
+        &self,
+        kind: IntegerKind,
+        node: &Node,
+        context: Context<'_>,
+    ) -> Outcome<Option<Arc<PackedConstants>>> {
         let given = |number: usize| node.inputs.get(number).copied().flatten();
-        let Some(kind) = Kind::of(&node.op)? else { return Ok(None) };
+        let Some(is_transposed) = kind.is_transposed(&node.op)? else { return Ok(None) };
         let [weights, zero] = kind.weights().map(given);
         let make = || {
             let Some(weights) = self.dense(weights) else { return Ok(None) };
-            Ok(Integers::new(kind, &node.op, weights, self.dense(zero))?.map(Weighted::Integers))
+            let made = Integers::new((kind, is_transposed), &node.op, weights, self.dense(zero))?;
+            Ok(made.map(PackedOperator::Integers))
         };
         let groups = Call::new(&node.op, &[])?.int("group", 1);
-        self.kept(&[weights, zero], Form::Integers { kind, groups }, make, context)
+        self.kept(&[weights, zero], Form::Integers { kind, is_transposed, groups }, make, context)
     }
 
     /// Returns what is packed of constants; `None` if one of them is not constant, or there is no fast kernel.
@@ -250,9 +287,9 @@ impl Constants<'_> {
         &self,
         constants: &[Option<usize>],
         form: Form,
-        make: impl FnOnce() -> Outcome<Option<Weighted>>,
+        make: impl FnOnce() -> Outcome<Option<PackedOperator>>,
         context: Context<'_>,
-    ) -> Outcome<Option<Arc<Kept>>> {
+    ) -> Outcome<Option<Arc<PackedConstants>>> {
         if !constants.iter().all(|it| it.is_none() || self.dense(*it).is_some()) {
             return Ok(None);
         }
@@ -262,6 +299,6 @@ impl Constants<'_> {
         };
         let key = constants.iter().map(name).collect::<Option<_>>();
         let key = key.map(|constants| Key { constants, form });
-        self.prepared.get(key, make, context.budget)
+        self.packed.get(key, make, context.budget)
     }
 }

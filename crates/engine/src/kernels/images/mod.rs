@@ -21,15 +21,11 @@ use lodstone_model::DType;
 use lodstone_schema::{Code, Finding};
 
 use crate::call::{Call, Outputs};
-use crate::kernels::Run;
+use crate::operator::Operator;
 use crate::tensor::Dense;
 
-pub(super) fn kernel(kind: &str) -> Option<Run> {
-    Some(match kind {
-        "ImageDecoder" => decode,
-        _ => return None,
-    })
-}
+/// The operators of this family.
+pub(super) const OPERATORS: &[Operator] = &[Operator::dense("ImageDecoder", decode)];
 
 /// The maximum number of bytes of samples.
 const MAX_BYTES: u64 = 1 << 30;

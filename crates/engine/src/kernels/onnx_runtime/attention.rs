@@ -8,18 +8,16 @@ use lodstone_schema::Finding;
 use crate::call::{Call, Outputs, all};
 use crate::dims::{count, dim_at, long};
 use crate::error::Outcome;
-use crate::kernels::Run;
 use crate::kernels::attention::SCORES;
 use crate::kernels::normalize::softmax;
+use crate::operator::{Operator, RUNTIME};
 use crate::tensor::{Dense, bounded, product};
 
-pub(super) fn kernel(kind: &str) -> Option<Run> {
-    Some(match kind {
-        "Attention" => attention,
-        "MultiHeadAttention" => multi_head,
-        _ => return None,
-    })
-}
+/// The operators of this family.
+pub(super) const OPERATORS: &[Operator] = &[
+    Operator::dense("Attention", attention).domain(RUNTIME).working(12, 24).copies(),
+    Operator::dense("MultiHeadAttention", multi_head).domain(RUNTIME).working(4, 0),
+];
 
 /// Queries, keys and values.
 struct Heads {

@@ -7,16 +7,14 @@ use crate::call::{Call, Outputs, all};
 use crate::dims::{dim_at, long};
 use crate::error::Outcome;
 use crate::kernels::indexing::places;
-use crate::kernels::{Run, normalize};
+use crate::kernels::normalize;
+use crate::operator::{Operator, RUNTIME};
 use crate::tensor::{Dense, bounded};
 use crate::value::Value;
 
-pub(super) fn kernel(kind: &str) -> Option<Run> {
-    Some(match kind {
-        "EmbedLayerNormalization" => embed,
-        _ => return None,
-    })
-}
+/// The operators of this family.
+pub(super) const OPERATORS: &[Operator] =
+    &[Operator::dense("EmbedLayerNormalization", embed).domain(RUNTIME).working(12, 12)];
 
 /// Returns rows of a table: [.., hidden].
 fn rows(call: &Call<'_>, table: usize, numbers: &Dense, shape: &[usize]) -> Outcome<Dense> {
@@ -66,9 +64,8 @@ fn embed(call: &Call<'_>) -> Outputs {
         op.attributes.push(lodstone_model::Attribute { name: "epsilon".to_owned(), value });
     }
     let inputs = vec![Some(sum.clone()), call.optional(5).cloned(), call.optional(6).cloned()];
-    let of = normalize::kernel("LayerNormalization")
-        .ok_or_else(|| Finding::internal("there is no layer normalization"))?;
-    let made: Option<Value> = of(&call.with(&op, inputs))?.into_iter().next();
+    let made: Option<Value> =
+        normalize::layer_normalization(&call.with(&op, inputs))?.into_iter().next();
     let y = made.ok_or_else(|| Finding::internal("there is no result"))?;
     all([y.dense()?.clone(), counts, sum])
 }

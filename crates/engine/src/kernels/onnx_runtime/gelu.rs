@@ -6,19 +6,17 @@ use crate::call::{Call, Outputs, one};
 use crate::curves::Erf;
 use crate::dims::dim_at;
 use crate::error::Outcome;
-use crate::kernels::Run;
+use crate::operator::{Operator, RUNTIME};
 use crate::tensor::{Dense, floats};
 
-pub(super) fn kernel(kind: &str) -> Option<Run> {
-    Some(match kind {
-        "BiasGelu" => |call| biased(call, exact),
-        "BiasSplitGelu" => split,
-        "FastGelu" => |call| biased(call, fast),
-        "Gelu" => |call| wide(call.input(0)?, exact),
-        "QuickGelu" => quick,
-        _ => return None,
-    })
-}
+/// The operators of this family.
+pub(super) const OPERATORS: &[Operator] = &[
+    Operator::dense("BiasGelu", |call| biased(call, exact)).domain(RUNTIME).working(0, 16),
+    Operator::dense("BiasSplitGelu", split).domain(RUNTIME).working(12, 20),
+    Operator::dense("FastGelu", |call| biased(call, fast)).domain(RUNTIME).working(0, 24),
+    Operator::dense("Gelu", |call| wide(call.input(0)?, exact)).domain(RUNTIME).working(0, 12),
+    Operator::dense("QuickGelu", quick).domain(RUNTIME).working(0, 4),
+];
 
 /// Applies a function in at least single precision.
 fn wide(x: &Dense, of: impl FnOnce(&Dense) -> Outcome<Dense>) -> Outputs {

@@ -12,15 +12,12 @@ use lodstone_schema::Finding;
 use crate::call::{Call, Outputs, one};
 use crate::dims::count;
 use crate::error::Outcome;
-use crate::kernels::Run;
+use crate::operator::{Operator, RUNTIME};
 use crate::tensor::{Dense, bounded, product};
 
-pub(super) fn kernel(kind: &str) -> Option<Run> {
-    Some(match kind {
-        "MatMulNBits" => multiply,
-        _ => return None,
-    })
-}
+/// The operators of this family.
+pub(super) const OPERATORS: &[Operator] =
+    &[Operator::dense("MatMulNBits", multiply).domain(RUNTIME).working(0, 2)];
 
 /// The dims of the weights.
 struct Sizes {

@@ -3,30 +3,29 @@
 use lodstone_model::DType;
 use lodstone_schema::Finding;
 
-use super::with_int;
+use crate::call::with_int;
 use crate::call::{Call, Outputs, all, one};
 use crate::dims::axis;
 use crate::error::Outcome;
-use crate::kernels::{Run, normalize};
+use crate::kernels::normalize;
+use crate::operator::{Operator, RUNTIME};
 use crate::tensor::{Dense, floats};
 
-pub(super) fn kernel(kind: &str) -> Option<Run> {
-    Some(match kind {
-        "GroupNorm" => group,
-        "LayerNormalization" => normalize::kernel("LayerNormalization")?,
-        "SimplifiedLayerNormalization" => simplified,
-        "SkipLayerNormalization" => |call| skip(call, 4, true),
-        "SkipSimplifiedLayerNormalization" => |call| skip(call, 3, false),
-        _ => return None,
-    })
-}
-
-pub(super) fn own(kind: &str) -> Option<Run> {
-    Some(match kind {
-        "SimplifiedLayerNormalization" => simplified,
-        _ => return None,
-    })
-}
+/// The operators of this family.
+pub(super) const OPERATORS: &[Operator] = &[
+    Operator::dense("GroupNorm", group).domain(RUNTIME).working(0, 12),
+    Operator::dense("LayerNormalization", normalize::layer_normalization)
+        .domain(RUNTIME)
+        .working(8, 2),
+    Operator::dense("SimplifiedLayerNormalization", simplified).working(0, 4),
+    Operator::dense("SimplifiedLayerNormalization", simplified).domain(RUNTIME).working(0, 4),
+    Operator::dense("SkipLayerNormalization", |call| skip(call, 4, true))
+        .domain(RUNTIME)
+        .working(4, 6),
+    Operator::dense("SkipSimplifiedLayerNormalization", |call| skip(call, 3, false))
+        .domain(RUNTIME)
+        .working(4, 2),
+];
 
 /// A normalized tensor, its mean and the inverse of its deviation.
 type Normalized = [Dense; 3];
@@ -104,9 +103,7 @@ fn group(call: &Call<'_>) -> Outputs {
     let op = with_int(call.op, "num_groups", call.int("groups", 0));
     let mut inputs = vec![Some(turned(x, &front)?)];
     inputs.extend([1, 2].map(|number| call.optional(number).cloned()));
-    let of = normalize::kernel("GroupNormalization")
-        .ok_or_else(|| Finding::internal("there is no group normalization"))?;
-    let made = of(&call.with(&op, inputs))?;
+    let made = normalize::group_normalization(&call.with(&op, inputs))?;
     let y = made.first().ok_or_else(|| Finding::internal("there is no result"))?;
     let y = turned(y.dense()?, &back)?;
     match call.int("activation", 0) {

@@ -3,26 +3,31 @@
 use lodstone_model::{Attribute, AttributeValue, DType, Op};
 use lodstone_schema::Finding;
 
-use super::quantized::{by_range, centred, requantized, single_value};
+use super::quantized::{centred, requantized, single_value};
 use crate::budget::Memory;
 use crate::call::{Call, Outputs, one};
 use crate::error::Outcome;
+use crate::fast::{IntegerKind, Packing};
 use crate::kernels::convolution::convolved;
-use crate::kernels::{Run, linear};
+use crate::kernels::quantize::by_range;
+use crate::kernels::{activation, elementwise, linear};
+use crate::operator::{Kernel, Operator, RUNTIME};
 use crate::tensor::{Dense, product};
 
-pub(super) fn kernel(kind: &str) -> Option<Run> {
-    Some(match kind {
-        "DynamicQuantizeMatMul" => dynamic_product,
-        "FusedConv" => conv,
-        "FusedGemm" => gemm,
-        "FusedMatMul" | "TransposeMatMul" => |call| one(fused(call)?),
-        "MatMulIntegerToFloat" => integer_product,
-        "NhwcConv" => channels_last_conv,
-        "QGemm" => quantized_gemm,
-        _ => return None,
-    })
-}
+/// The operators of this family.
+pub(super) const OPERATORS: &[Operator] = &[
+    Operator::dense("DynamicQuantizeMatMul", dynamic_product).domain(RUNTIME).working(12, 12),
+    Operator::dense("FusedConv", conv).domain(RUNTIME).working(0, 4),
+    Operator::dense("FusedGemm", gemm).domain(RUNTIME).working(2, 2),
+    Operator::dense("FusedMatMul", |call| one(fused(call)?)).domain(RUNTIME).working(2, 2),
+    Operator::dense("MatMulIntegerToFloat", integer_product).domain(RUNTIME).working(16, 8),
+    Operator::dense("NhwcConv", channels_last_conv).domain(RUNTIME).working(0, 2),
+    Operator::dense("QGemm", quantized_gemm)
+        .domain(RUNTIME)
+        .packed(Packing::Integers(IntegerKind::QGemm))
+        .working(16, 40),
+    Operator::dense("TransposeMatMul", |call| one(fused(call)?)).domain(RUNTIME),
+];
 
 /// Applies an activation with its parameters in order.
 fn activated(x: Dense, name: &str, parameters: &[f32]) -> Outcome<Dense> {
@@ -43,8 +48,10 @@ fn activated(x: Dense, name: &str, parameters: &[f32]) -> Outcome<Dense> {
     };
     let attributes = names.iter().zip(parameters).map(attribute).collect();
     let op = Op { kind: name.to_owned(), attributes, ..Op::default() };
-    let of = crate::kernels::dense(name)
-        .ok_or_else(|| Finding::internal(format!("there is no `{name}`")))?;
+    let mut rows = activation::OPERATORS.iter().chain(elementwise::OPERATORS);
+    let Some(Kernel::Dense(of)) = rows.find(|row| row.kind == name).map(|row| row.kernel) else {
+        return Err(Finding::internal(format!("there is no `{name}`")));
+    };
     let made = of(&Call::of(&op, vec![Some(x)], Memory::default()))?;
     made.first().ok_or_else(|| Finding::internal("there is no result"))?.dense().cloned()
 }
@@ -87,8 +94,7 @@ fn channels_last_conv(call: &Call<'_>) -> Outputs {
 }
 
 fn gemm(call: &Call<'_>) -> Outputs {
-    let of = linear::kernel("Gemm").ok_or_else(|| Finding::internal("there is no product"))?;
-    let made = of(call)?;
+    let made = linear::gemm(call)?;
     let y = made.first().ok_or_else(|| Finding::internal("there is no result"))?;
     let y = y.dense()?.clone();
     let Some(name) = call.text("activation") else { return one(y) };

@@ -5,32 +5,51 @@
 use lodstone_model::DType;
 use lodstone_schema::Finding;
 
-use super::with_int;
+use crate::call::with_int;
 use crate::call::{Call, Outputs, one};
 use crate::dims::axis;
 use crate::error::Outcome;
+use crate::fast;
+use crate::kernels::integer_products::quantized_conv;
 use crate::kernels::quantize::saturated;
-use crate::kernels::{Run, integer_products, pool};
+use crate::kernels::{pool, quantize};
+use crate::operator::{DenseKernel, Operator, RUNTIME};
 use crate::tensor::{Dense, bounded};
 
-pub(super) fn kernel(kind: &str) -> Option<Run> {
-    Some(match kind {
-        "QLinearAdd" => |call| pair(call, Dense::plus),
-        "QLinearAveragePool" => |call| pooled(call, "AveragePool"),
-        "QLinearConcat" => concat,
-        "QLinearConv" => conv,
-        "QLinearGlobalAveragePool" => |call| pooled(call, "GlobalAveragePool"),
-        "QLinearLeakyRelu" => |call| {
-            let alpha = call.float("alpha", 0.01);
-            single(call, |x| x.leaky(alpha))
-        },
-        "QLinearMul" => |call| pair(call, Dense::times),
-        "QLinearReduceMean" => mean,
-        "QLinearSigmoid" => |call| single(call, Dense::sigmoid),
-        "QLinearSoftmax" => softmax,
-        "QLinearWhere" => choose,
-        _ => return None,
+/// The operators of this family.
+pub(super) const OPERATORS: &[Operator] = &[
+    Operator::values("DequantizeLinear", quantize::dequantize).domain(RUNTIME).working(2, 8),
+    Operator::dense("QLinearAdd", |call| pair(call, Dense::plus))
+        .domain(RUNTIME)
+        .fast(fast::quantize::SUM)
+        .working(0, 40),
+    Operator::dense("QLinearAveragePool", |call| pooled(call, pool::average_pool, true))
+        .domain(RUNTIME)
+        .working(40, 0),
+    Operator::dense("QLinearConcat", concat).domain(RUNTIME).working(40, 0),
+    Operator::dense("QLinearConv", conv).domain(RUNTIME).working(0, 40).threaded(),
+    Operator::dense("QLinearGlobalAveragePool", |call| {
+        pooled(call, pool::global_average_pool, false)
     })
+    .domain(RUNTIME)
+    .working(20, 0),
+    Operator::dense("QLinearLeakyRelu", q_linear_leaky_relu).domain(RUNTIME).working(0, 24),
+    Operator::dense("QLinearMul", |call| pair(call, Dense::times))
+        .domain(RUNTIME)
+        .fast(fast::quantize::PRODUCT)
+        .working(0, 40),
+    Operator::dense("QLinearReduceMean", mean).domain(RUNTIME).working(24, 0),
+    Operator::dense("QLinearSigmoid", |call| single(call, Dense::sigmoid))
+        .domain(RUNTIME)
+        .working(0, 24),
+    Operator::dense("QLinearSoftmax", softmax).domain(RUNTIME).working(0, 40),
+    Operator::dense("QLinearWhere", choose).domain(RUNTIME).working(48, 0),
+    Operator::values("QuantizeLinear", quantize::quantize).domain(RUNTIME).working(0, 24),
+];
+
+fn q_linear_leaky_relu(call: &Call<'_>) -> Outputs {
+    let alpha = call.float("alpha", 0.01);
+    single(call, |x| x.leaky(alpha))
 }
 
 /// Returns a tensor of one element without dims; it broadcasts to any tensor.
@@ -65,19 +84,6 @@ pub(super) fn requantized(call: &Call<'_>, y: &Dense, scale: usize, kind: DType)
         None => y,
     };
     saturated(&y, kind)
-}
-
-/// Quantizes to 8 bits by the range, which includes 0, in single precision. Returns the elements less their zero point,
-/// and the scale.
-pub(in crate::kernels) fn by_range(x: &Dense) -> Outcome<(Dense, f32)> {
-    let values = x.to_singles()?;
-    let least = values.iter().copied().fold(0.0, f32::min);
-    let greatest = values.iter().copied().fold(0.0, f32::max);
-    let scale = if least == greatest { 1.0 } else { (greatest - least) / 255.0 };
-    let zero = (-least / scale).clamp(0.0, 255.0).round_ties_even();
-    let code = |value: &f32| ((value / scale).round_ties_even() + zero).clamp(0.0, 255.0) - zero;
-    let codes: Vec<f32> = values.iter().map(code).collect();
-    Ok((Dense::from_vec(codes, x.shape())?, scale))
 }
 
 /// Applies a function to the real numbers of one input, in single precision.
@@ -125,7 +131,7 @@ fn moved(x: &Dense, to_front: bool) -> Outcome<Dense> {
 }
 
 /// Pools the real numbers. Channels are the second axis, or the last one with `channels_last`.
-fn pooled(call: &Call<'_>, kind: &str) -> Outputs {
+fn pooled(call: &Call<'_>, of: DenseKernel, has_windows: bool) -> Outputs {
     let is_last = call.int("channels_last", 0) != 0;
     let pads = call.text("auto_pad").filter(|pads| pads != "NOTSET" && !pads.is_empty());
     if call.int("ceil_mode", 0) != 0
@@ -135,11 +141,8 @@ fn pooled(call: &Call<'_>, kind: &str) -> Outputs {
     }
     let x = real(call, 0)?;
     let x = if is_last { moved(&x, true)? } else { x };
-    let of = pool::kernel(kind).ok_or_else(|| Finding::internal("there is no such pooling"))?;
     let mut y = result(&of(&call.with(call.op, vec![Some(x.clone())]))?)?;
-    if kind == "AveragePool"
-        && ["ceil_mode", "count_include_pad"].iter().all(|it| call.int(it, 0) != 0)
-    {
+    if has_windows && ["ceil_mode", "count_include_pad"].iter().all(|it| call.int(it, 0) != 0) {
         y = y.times(&filling(call, &x)?)?;
     }
     let y = if is_last { moved(&y, false)? } else { y };
@@ -164,8 +167,7 @@ fn filling(call: &Call<'_>, x: &Dense) -> Outcome<Dense> {
     let ones = Dense::filled(1.0, DType::Float64, &dims)?;
     let mut op = with_int(call.op, "p", 1);
     op.attributes.retain(|attribute| attribute.name != "pads");
-    let of = pool::kernel("LpPool").ok_or_else(|| Finding::internal("there is no sum"))?;
-    result(&of(&call.with(&op, vec![Some(ones)]))?)?.scaled(1.0 / whole)
+    result(&pool::lp_pool(&call.with(&op, vec![Some(ones)]))?)?.scaled(1.0 / whole)
 }
 
 /// Returns the first result of a kernel.
@@ -175,19 +177,17 @@ fn result(made: &[crate::value::Value]) -> Outcome<Dense> {
 
 /// A convolution whose channels may be the last axis of the input and of the result.
 fn conv(call: &Call<'_>) -> Outputs {
-    let of = integer_products::kernel("QLinearConv")
-        .ok_or_else(|| Finding::internal("there is no convolution"))?;
     if call.all().iter().any(|item| item.shape().contains(&0)) {
         return Err("expected elements in all inputs".into());
     }
     if call.int("channels_last", 0) == 0 {
-        return of(call);
+        return quantized_conv(call);
     }
     let mut inputs: Vec<Option<Dense>> = call.inputs().to_vec();
     if let Some(Some(x)) = inputs.first_mut() {
         *x = moved(x, true)?;
     }
-    one(moved(&result(&of(&call.with(call.op, inputs))?)?, false)?)
+    one(moved(&result(&quantized_conv(&call.with(call.op, inputs))?)?, false)?)
 }
 
 /// The mean over axes, all by default.

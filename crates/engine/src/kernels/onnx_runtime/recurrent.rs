@@ -3,19 +3,17 @@
 use lodstone_model::DType;
 use lodstone_schema::Finding;
 
-use super::quantized::by_range;
 use crate::call::{Call, Outputs};
 use crate::dims::{count, dim_at};
 use crate::error::Outcome;
-use crate::kernels::{Run, recurrent};
+use crate::kernels::quantize::by_range;
+use crate::kernels::recurrent;
+use crate::operator::{Operator, RUNTIME};
 use crate::tensor::Dense;
 
-pub(super) fn kernel(kind: &str) -> Option<Run> {
-    Some(match kind {
-        "DynamicQuantizeLSTM" => lstm,
-        _ => return None,
-    })
-}
+/// The operators of this family.
+pub(super) const OPERATORS: &[Operator] =
+    &[Operator::dense("DynamicQuantizeLSTM", lstm).domain(RUNTIME)];
 
 /// Returns weights for the kernel: [directions, inputs, gates * hidden] to [directions, gates * hidden, inputs].
 fn weights(call: &Call<'_>, number: usize, scale: usize) -> Outcome<Dense> {

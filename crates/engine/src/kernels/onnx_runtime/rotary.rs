@@ -2,19 +2,17 @@
 
 use lodstone_schema::Finding;
 
-use super::with_int;
+use crate::call::with_int;
 use crate::call::{Call, Outputs};
 use crate::dims::long;
 use crate::error::Outcome;
-use crate::kernels::{Run, rotary};
+use crate::kernels::rotary;
+use crate::operator::{Operator, RUNTIME};
 use crate::tensor::Dense;
 
-pub(super) fn kernel(kind: &str) -> Option<Run> {
-    Some(match kind {
-        "RotaryEmbedding" => rotate,
-        _ => return None,
-    })
-}
+/// The operators of this family.
+pub(super) const OPERATORS: &[Operator] =
+    &[Operator::dense("RotaryEmbedding", rotate).domain(RUNTIME).working(0, 12)];
 
 /// Inputs: x [batch, length, heads * size] or [batch, heads, length, size]; positions [batch, length], or the first one;
 /// cosines and sines [positions, pairs].
@@ -45,9 +43,7 @@ fn rotate(call: &Call<'_>) -> Outputs {
         with_int(&op, "rotary_embedding_dim", if rotated > 0 { rotated } else { long(pairs) * 2 });
     let inputs = [Some(x), call.optional(2), call.optional(3), Some(&positions)];
     let inputs = inputs.map(|input| input.cloned()).into();
-    let of = rotary::kernel("RotaryEmbedding")
-        .ok_or_else(|| Finding::internal("there is no rotary embedding"))?;
-    of(&call.with(&op, inputs))
+    rotary::rotary(&call.with(&op, inputs))
 }
 
 /// Returns the position of each element of each sequence.

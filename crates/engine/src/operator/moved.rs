@@ -4,7 +4,7 @@ use bytes::Bytes;
 use lodstone_model::Op;
 use lodstone_schema::Finding;
 
-use super::Run;
+use super::DenseKernel;
 use crate::budget::Memory;
 use crate::call::{Call, Outputs};
 use crate::dims::long;
@@ -13,42 +13,21 @@ use crate::narrow::supported;
 use crate::tensor::Dense;
 use crate::value::{Strings, Value};
 
-/// The operators whose results consist of elements of their inputs.
-const MOVING: [&str; 21] = [
-    "ArrayFeatureExtractor",
-    "Compress",
-    "Concat",
-    "DepthToSpace",
-    "Expand",
-    "Flatten",
-    "Gather",
-    "GatherElements",
-    "GatherND",
-    "Reshape",
-    "ReverseSequence",
-    "ScatterElements",
-    "ScatterND",
-    "Slice",
-    "SpaceToDepth",
-    "Split",
-    "Squeeze",
-    "Tile",
-    "Transpose",
-    "Unsqueeze",
-    "Where",
-];
-
 /// The memory of a string that is moved, in bytes: its handle, and two copies of its index.
 const MOVED: u64 = size_of::<Bytes>() as u64 + 16;
 
-/// Returns whether an operator moves strings.
-pub(super) fn are_texts(op: &Op, inputs: &[Option<&Value>]) -> bool {
-    let mut texts = inputs.iter().flatten().filter(|value| matches!(value, Value::Strings(_)));
-    texts.next().is_some() && MOVING.contains(&op.kind.as_str())
+/// Returns whether an input is a tensor of strings.
+pub(super) fn has_strings(inputs: &[Option<&Value>]) -> bool {
+    inputs.iter().flatten().any(|value| matches!(value, Value::Strings(_)))
 }
 
 /// Runs a kernel on the indices of the strings of all inputs.
-pub(super) fn run(run: Run, op: &Op, inputs: &[Option<Value>], memory: Memory<'_>) -> Outputs {
+pub(super) fn run(
+    run: DenseKernel,
+    op: &Op,
+    inputs: &[Option<Value>],
+    memory: Memory<'_>,
+) -> Outputs {
     let count = inputs.iter().flatten().map(|value| match value {
         Value::Strings(strings) => strings.elements().len() as u64,
         _ => 0,

@@ -1,7 +1,7 @@
 //! `Resize` (nearest) and `Concat` of images whose channels are innermost.
 
+use super::call::{FastCall, FastKernel, one};
 use super::convolution::copy;
-use super::{Task, one};
 use crate::call::Call;
 use crate::dims::axis;
 use crate::error::Outcome;
@@ -9,11 +9,20 @@ use crate::geometry::resize::nearest;
 use crate::layout::{Floats, images, ordered, tensor};
 use crate::tensor::{Dense, Order};
 use crate::threads::each_chunk;
+use crate::value::Value;
+
+pub(crate) const CONCAT: FastKernel = FastKernel::new(accepts, concat);
+pub(crate) const RESIZE: FastKernel = FastKernel::new(accepts, resize);
+
+/// Returns whether the first input is images whose channels are innermost.
+pub(super) fn accepts(inputs: &[Option<&Value>]) -> bool {
+    images(inputs.first().copied().flatten()).is_some()
+}
 
 /// Returns images that are resized to their nearest elements, or `None` if the kernel must run instead.
-pub(super) fn resize(task: &Task<'_>) -> Outcome<Option<Vec<Dense>>> {
-    let Task { op, inputs, buffers, .. } = *task;
-    let Some((images, dims)) = images(inputs.first().copied().flatten()) else { return Ok(None) };
+fn resize(call: &FastCall<'_>) -> Outcome<Option<Vec<Dense>>> {
+    let FastCall { op, inputs, buffers, .. } = *call;
+    let Some((images, dims)) = images(call.input(0)) else { return Ok(None) };
     let [examples, channels, height, width] = dims;
     let Some(places) = nearest(&Call::new(op, inputs)?)? else { return Ok(None) };
     let [None, None, rows, columns] = places.as_slice() else { return Ok(None) };
@@ -40,8 +49,8 @@ pub(super) fn resize(task: &Task<'_>) -> Outcome<Option<Vec<Dense>>> {
 }
 
 /// Returns images with the channels of several, or `None` if the kernel must run instead.
-pub(super) fn concat(task: &Task<'_>) -> Outcome<Option<Vec<Dense>>> {
-    let Task { op, inputs, buffers, .. } = *task;
+fn concat(call: &FastCall<'_>) -> Outcome<Option<Vec<Dense>>> {
+    let FastCall { op, inputs, buffers, .. } = *call;
     let mut parts: Vec<(Floats, usize)> = Vec::new();
     let mut dims: Option<Vec<usize>> = None;
     for input in inputs {
