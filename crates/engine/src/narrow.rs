@@ -4,11 +4,13 @@
 //!
 //! Source of truth: ONNX's `Cast`.
 
-use crate::error::Outcome;
-use crate::tensor::{Dense, is_number};
 use lodstone_model::DType;
 use lodstone_model::narrow::{NarrowFloat, decoded, packed, unpacked};
 use lodstone_schema::Finding;
+
+use crate::error::Outcome;
+use crate::tensor::dense::Dense;
+use crate::tensor::element::is_number;
 
 /// How casts to 8-bit floats treat values that the type does not have.
 #[derive(Clone, Copy, Debug)]

@@ -4,7 +4,8 @@ use std::ops::Range;
 
 use lodstone_schema::Finding;
 
-use super::{Dense, Element};
+use super::dense::Dense;
+use super::element::Element;
 use crate::error::Outcome;
 use crate::threads::each_chunk;
 
@@ -152,7 +153,7 @@ impl<'a, T: Element> Blocks<'a, T> {
     /// # Errors
     /// If memory is insufficient.
     pub(crate) fn copied(&self) -> Outcome<Vec<T>> {
-        let mut made = super::zeroed(self.count())?;
+        let mut made = super::storage::zeroed(self.count())?;
         each_chunk(&mut made, PART, |scratch: &mut Vec<T>, number, into| {
             let begin = number * PART;
             into.copy_from_slice(self.get(begin..begin + into.len(), scratch));

@@ -7,8 +7,9 @@ use lodstone_model::DType;
 use lodstone_schema::Finding;
 use num_traits::AsPrimitive;
 
+use super::dense::Dense;
+use super::element::{Element, numbers_of};
 use super::map::map;
-use super::{Dense, Element, numbers_of};
 use crate::error::Outcome;
 
 impl Dense {

@@ -10,8 +10,9 @@ use lodstone_schema::{Code, Finding};
 use lodstone_store::Blob;
 use pulp::bytemuck::try_cast_slice;
 
-use super::storage::Storage;
-use super::{Element, Order, bits_of, bytes_of, elements};
+use super::element::{Element, bits_of};
+use super::order::{Order, elements};
+use super::storage::{Storage, bytes_of};
 use crate::budget::{Charge, Memory};
 use crate::error::Outcome;
 use crate::narrow::{Rounding, narrowed, widened};

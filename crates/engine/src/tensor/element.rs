@@ -98,7 +98,7 @@ macro_rules! numbers_of {
                 type $T = half::bf16;
                 $made
             }
-            dtype => $crate::tensor::integers_of!(dtype, $T => $made, $otherwise),
+            dtype => $crate::tensor::element::integers_of!(dtype, $T => $made, $otherwise),
         }
     };
 }

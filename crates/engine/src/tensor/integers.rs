@@ -2,8 +2,9 @@
 
 use lodstone_model::DType;
 
+use super::dense::Dense;
+use super::element::Number;
 use super::map::map_two;
-use super::{Dense, Number};
 use crate::error::Outcome;
 
 /// The result of an integer division.
@@ -72,8 +73,8 @@ fn divided_unsigned(a: u64, b: u64, how: Division) -> u64 {
 /// Returns a function of all integers of a tensor: `integers!(tensor, T => |x| x.absolute())`.
 macro_rules! integers {
     ($x:expr, $T:ident => |$v:ident| $of:expr) => {{
-        let x: &$crate::tensor::Dense = $x;
-        $crate::tensor::integers_of!(
+        let x: &$crate::tensor::dense::Dense = $x;
+        $crate::tensor::element::integers_of!(
             x.dtype(),
             $T => $crate::tensor::map::map::<$T, $T>(x, x.dtype(), &|from, into| {
                 into.iter_mut().zip(from).for_each(|(into, from)| {
@@ -95,7 +96,7 @@ impl Dense {
     /// If a divisor is 0.
     pub(crate) fn divided(&self, by: &Self, how: Division) -> Outcome<Self> {
         super::numbers::check_alike(self, by)?;
-        let dims = super::common(self.dims(), by.dims())?;
+        let dims = super::numbers::common(self.dims(), by.dims())?;
         if !dims.contains(&0) && by.to_truths()?.contains(&false) {
             return Err("integer division by 0".into());
         }

@@ -6,7 +6,10 @@ use lodstone_model::DType;
 use lodstone_schema::Finding;
 
 use super::blocks::{BLOCK, Blocks, PART};
-use super::{Dense, Element, bytes_of, common, zeroed};
+use super::dense::Dense;
+use super::element::Element;
+use super::numbers::common;
+use super::storage::{bytes_of, zeroed};
 use crate::error::Outcome;
 use crate::threads::each_chunk;
 

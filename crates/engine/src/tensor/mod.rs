@@ -19,8 +19,8 @@
 
 pub(crate) mod blocks;
 mod convert;
-mod dense;
-mod element;
+pub(crate) mod dense;
+pub(crate) mod element;
 mod integers;
 pub(crate) mod map;
 mod numbers;
@@ -31,7 +31,7 @@ mod reduce;
 mod storage;
 
 pub use dense::Dense;
-pub(crate) use element::{Element, Number, bits_of, integers_of, is_number, numbers_of};
+pub(crate) use element::{Element, Number, bits_of, numbers_of};
 pub(crate) use integers::{Division, Integer, integers};
 pub(crate) use map::{floats, floats_are, floats_of_two};
 pub(crate) use numbers::{Comparison, MAX_ELEMENTS, bounded, check_alike, common};
@@ -39,16 +39,4 @@ pub(crate) use order::{Elements, Order, elements, exchanged, wrapped};
 pub(crate) use places::Slice;
 pub(crate) use product::{add_product, product};
 pub(crate) use reduce::{Extreme, Fold, Summed, sum_of};
-pub(crate) use storage::bytes_of;
-
-use crate::budget::probe;
-use crate::error::Outcome;
-
-/// Returns room for elements.
-///
-/// # Errors
-/// If the system cannot provide the memory.
-pub(crate) fn zeroed<T: Element>(count: usize) -> Outcome<Vec<T>> {
-    probe(count.saturating_mul(size_of::<T>()) as u64)?;
-    Ok(vec![T::zeroed(); count])
-}
+pub(crate) use storage::{bytes_of, zeroed};

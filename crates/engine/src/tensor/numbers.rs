@@ -3,10 +3,10 @@
 use lodstone_model::DType;
 use lodstone_schema::Finding;
 
-use super::map::{choose, map, map_two};
-use super::{
-    Dense, Element, Integer, bits_of, floats, floats_are, floats_of_two, integers, numbers_of,
-};
+use super::dense::Dense;
+use super::element::{Element, bits_of, numbers_of};
+use super::integers::{Integer, integers};
+use super::map::{choose, floats, floats_are, floats_of_two, map, map_two};
 use crate::error::Outcome;
 
 /// The maximum number of elements of a tensor that is generated from dims alone.

@@ -8,7 +8,8 @@ use lodstone_schema::Finding;
 use pulp::bytemuck::{Pod, try_cast_slice};
 
 use super::blocks::Blocks;
-use super::{Dense, Element};
+use super::dense::Dense;
+use super::element::Element;
 use crate::budget::probe;
 use crate::error::Outcome;
 use crate::threads::each_chunk;

@@ -4,8 +4,11 @@ use lodstone_schema::Finding;
 use pulp::bytemuck::Zeroable;
 
 use super::blocks::Blocks;
+use super::dense::Dense;
+use super::element::bits_of;
 use super::numbers::{bounded, check_alike};
-use super::{Dense, Order, bits_of, bytes_of, elements, zeroed};
+use super::order::{Order, elements};
+use super::storage::{bytes_of, zeroed};
 use crate::error::Outcome;
 use crate::threads::each_chunk;
 

@@ -3,8 +3,11 @@
 use lodstone_model::DType;
 use lodstone_schema::Finding;
 
-use super::numbers::{bounded, check_alike};
-use super::{Dense, Number, Order, bytes_of, common, elements, integers_of, zeroed};
+use super::dense::Dense;
+use super::element::{Number, integers_of};
+use super::numbers::{bounded, check_alike, common};
+use super::order::{Order, elements};
+use super::storage::{bytes_of, zeroed};
 use crate::error::Outcome;
 use crate::gemm::{Buffer, Finish, Lines, Packed};
 use crate::threads::{each_chunk, sharing};

@@ -7,7 +7,10 @@ use lodstone_model::DType;
 use lodstone_schema::Finding;
 use num_traits::Float;
 
-use super::{Dense, Element, Number, Order, bytes_of, elements, integers_of, numbers_of, zeroed};
+use super::dense::Dense;
+use super::element::{Element, Number, integers_of, numbers_of};
+use super::order::{Order, elements};
+use super::storage::{bytes_of, zeroed};
 use crate::error::Outcome;
 use crate::threads::each_chunk;
 

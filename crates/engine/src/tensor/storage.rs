@@ -5,8 +5,9 @@ use std::sync::{Arc, OnceLock};
 use bytes::Bytes;
 use pulp::bytemuck::cast_slice;
 
-use super::Element;
-use crate::budget::Charge;
+use super::element::Element;
+use crate::budget::{Charge, probe};
+use crate::error::Outcome;
 
 /// The bytes of a tensor, which it may share with others.
 #[derive(Clone)]
@@ -71,4 +72,13 @@ impl Storage {
             }),
         }
     }
+}
+
+/// Returns room for elements.
+///
+/// # Errors
+/// If the system cannot provide the memory.
+pub(crate) fn zeroed<T: Element>(count: usize) -> Outcome<Vec<T>> {
+    probe(count.saturating_mul(size_of::<T>()) as u64)?;
+    Ok(vec![T::zeroed(); count])
 }
