@@ -8,7 +8,7 @@ use std::ops::Range;
 
 use super::codes::exact;
 use crate::error::Outcome;
-use crate::gemm::{Buffer, Finish, Lines, Packed, part_of};
+use crate::gemm::{Buffer, Epilogue, PackedMatrix, StridedRows, part_of};
 use crate::simd::wide;
 use crate::threads::{each_chunk, sharing};
 
@@ -102,7 +102,7 @@ enum Panels {
     #[cfg(target_arch = "x86_64")]
     Dot(super::dot::Panels),
     /// For each part of the inner dim whose products can be summed exactly.
-    Single(Vec<(Range<usize>, Packed)>),
+    Single(Vec<(Range<usize>, PackedMatrix)>),
 }
 
 /// The memory in which a thread computes.
@@ -294,7 +294,7 @@ impl Panels {
                 }
             };
             let size = [groups, part.len(), columns];
-            let packed = Packed::new(size, part.len(), Buffer::constant, read)?;
+            let packed = PackedMatrix::new(size, part.len(), Buffer::constant, read)?;
             Ok((part, packed))
         };
         starts.map(part).collect::<Outcome<_>>().map(Self::Single)
@@ -327,7 +327,7 @@ impl Singles {
     fn multiply(
         &mut self,
         rows: &[u8],
-        parts: &[(Range<usize>, Packed)],
+        parts: &[(Range<usize>, PackedMatrix)],
         [line, whole, width]: [usize; 3],
         sums: &mut [i32],
     ) {
@@ -338,11 +338,11 @@ impl Singles {
             self.products.clear();
             self.products.resize(count * width, 0.0);
             let values = part_of(&self.numbers, part.start, self.numbers.len() - part.start);
-            let lines = Lines { apart: whole, each: line, values };
+            let lines = StridedRows { stride: whole, group_width: line, values };
             packed.multiply_alone(
                 &lines,
                 0,
-                Finish::default(),
+                Epilogue::default(),
                 &mut self.unfolded,
                 &mut self.products,
             );

@@ -14,7 +14,8 @@ use crate::call::Call;
 use crate::dims::count;
 use crate::error::Outcome;
 use crate::gemm::{
-    Buffer, Buffers, Columns, Finish, Lines, Packed, Place, Read, Rows, SLACK, gather, part_of,
+    Buffer, Buffers, Columns, Epilogue, PackedMatrix, RowBlock, RowSlices, Rows, SLACK,
+    StridedRows, gather, part_of,
 };
 use crate::geometry::Windows;
 use crate::layout::{ordered, raw, tensor};
@@ -37,13 +38,13 @@ pub(crate) struct Convolution {
 
 #[derive(Debug)]
 enum Weights {
-    Product(Packed),
+    Product(PackedMatrix),
     /// One filter for each channel: `[window][channel]`.
     EachChannel(Vec<f32>),
     /// Of a transposed convolution.
-    Transposed(Packed),
+    Transposed(PackedMatrix),
     /// Of one whose windows are next to each other: one matrix for each line of a window.
-    Tiles(Vec<Packed>),
+    Tiles(Vec<PackedMatrix>),
     Winograd(Winograd),
 }
 
@@ -166,14 +167,14 @@ impl Convolution {
             if tiles.eq(sides.iter().map(|side| *side as u64)) && width >= lanes() {
                 bias = bias.map(|bias| bias.repeat(line));
                 let of = |place: usize| {
-                    Packed::new([1, inner, width], inner, room, |[_, row, column], into| {
+                    PackedMatrix::new([1, inner, width], inner, room, |[_, row, column], into| {
                         read([0, row, place * width + column], into);
                     })
                 };
                 Weights::Tiles((0..window / line).map(of).collect::<Outcome<_>>()?)
             } else {
                 let size = [groups, inner, window * each];
-                Weights::Transposed(Packed::new(size, inner, room, read)?)
+                Weights::Transposed(PackedMatrix::new(size, inner, room, read)?)
             }
         } else if uses_winograd && is_dense(op)? {
             let size = [*each, columns];
@@ -205,9 +206,14 @@ impl Convolution {
                 let is_joined = groups == 1 && dilation(op)? == 1;
                 let joined = if is_joined { line * each } else { *each };
                 let size = [groups, window * each, columns];
-                Weights::Product(Packed::new(size, joined, room, |[group, row, column], into| {
-                    read(group * columns + column, row, into);
-                })?)
+                Weights::Product(PackedMatrix::new(
+                    size,
+                    joined,
+                    room,
+                    |[group, row, column], into| {
+                        read(group * columns + column, row, into);
+                    },
+                )?)
             }
         };
         Ok(Some(Self { filter: dims, groups, weights, bias }))
@@ -217,7 +223,7 @@ impl Convolution {
     pub(super) fn nbytes(&self) -> u64 {
         match &self.weights {
             Weights::Product(packed) | Weights::Transposed(packed) => packed.nbytes(),
-            Weights::Tiles(lines) => lines.iter().map(Packed::nbytes).sum(),
+            Weights::Tiles(lines) => lines.iter().map(PackedMatrix::nbytes).sum(),
             Weights::EachChannel(values) => size_of_val(values.as_slice()) as u64,
             Weights::Winograd(it) => it.nbytes(),
         }
@@ -327,7 +333,7 @@ impl ShapedConvolution<'_> {
         }
     }
 
-    /// Convolves images of these dims. `then` is called with the offset of each finished part of the result, whose channels
+    /// Convolves images of these dims. `then` is called with the offset of each add_bias_and_clamp part of the result, whose channels
     /// are innermost.
     ///
     /// # Errors
@@ -353,34 +359,34 @@ impl ShapedConvolution<'_> {
         let image = ordered(x, order)?;
         let mut out = buffers.take(dims.iter().product())?;
         let added = epilogue.added(Order::ChannelsLast, &dims)?;
-        let finish =
-            Finish { bias: bias.as_deref(), added: added.as_deref(), clamp: epilogue.limits };
+        let epilogue =
+            Epilogue { bias: bias.as_deref(), added: added.as_deref(), clamp: epilogue.limits };
         match weights {
             Weights::Product(packed) => {
                 let channels = geometry.channels / groups;
                 if let Some(planes) = planes {
-                    planes.convolve(&image, packed, finish, &mut out, then)?;
+                    planes.convolve(&image, packed, epilogue, &mut out, then)?;
                 } else if geometry.is_pointwise() {
-                    let (apart, each) = (geometry.channels, channels);
-                    let rows = Lines { apart, each, values: &image };
-                    packed.multiply(&rows, finish, &mut out, then)?;
+                    let (stride, group_width) = (geometry.channels, channels);
+                    let rows = StridedRows { stride, group_width, values: &image };
+                    packed.multiply(&rows, epilogue, &mut out, then)?;
                 } else {
                     let rows = Unfolded { geometry: &geometry, image: &image, channels };
-                    packed.multiply(&rows, finish, &mut out, then)?;
+                    packed.multiply(&rows, epilogue, &mut out, then)?;
                 }
             }
             Weights::EachChannel(weights) => {
-                geometry.convolve_each(&image, weights, finish, &mut out, then)?;
+                geometry.convolve_each(&image, weights, epilogue, &mut out, then)?;
             }
             Weights::Winograd(it) => {
-                it.convolve(&geometry, &image, finish, (&mut out, buffers), then)?;
+                it.convolve(&geometry, &image, epilogue, (&mut out, buffers), then)?;
             }
             Weights::Tiles(lines) => {
-                geometry.convolve_tiles(&image, lines, finish, &mut out, then)?;
+                geometry.convolve_tiles(&image, lines, epilogue, &mut out, then)?;
             }
             Weights::Transposed(packed) => {
                 let weights = (packed, *groups);
-                geometry.convolve_transposed(&image, weights, finish, &mut out, then)?;
+                geometry.convolve_transposed(&image, weights, epilogue, &mut out, then)?;
             }
         }
         tensor(out, dims, Order::ChannelsLast)
@@ -585,12 +591,17 @@ pub(super) fn copy<T: Copy>(image: &[T], mut from: usize, mut place: Range<usize
 }
 
 impl Rows for Unfolded<'_, f32> {
-    fn read<'r>(&'r self, place: &Place, is_direct: bool, unfolded: &'r mut Vec<f32>) -> Read<'r> {
-        let Place { group, first, count, ref inner } = *place;
+    fn read<'r>(
+        &'r self,
+        block: &RowBlock,
+        is_in_place: bool,
+        unfolded: &'r mut Vec<f32>,
+    ) -> RowSlices<'r> {
+        let RowBlock { group, first, count, ref inner } = *block;
         let (runs, places) = (self.runs(inner.clone()), self.geometry.places(first).take(count));
         let write = |at, into: &mut [f32]| self.write(group, &runs, at, 0.0, into);
-        let ([run], true) = (runs.as_slice(), is_direct) else {
-            return place.unfold(count, places, unfolded, write);
+        let ([run], true) = (runs.as_slice(), is_in_place) else {
+            return block.unfold(count, places, unfolded, write);
         };
         let begin = |at| match self.whole(group, at) {
             Some(first) => Some(first + run.offset),
@@ -604,12 +615,12 @@ impl Rows for Unfolded<'_, f32> {
                 begin
             })
             .collect();
-        let others = place.unfold(outside.len(), outside.into_iter(), unfolded, write);
+        let others = block.unfold(outside.len(), outside.into_iter(), unfolded, write);
         let mut others = (0..).map(|number| others.row(number));
         let row = |begin: Option<usize>| {
             begin.map(|begin| part_of(self.image, begin, inner.len())).or_else(|| others.next())
         };
-        Read::Each(inside.into_iter().filter_map(row).collect())
+        RowSlices::Each(inside.into_iter().filter_map(row).collect())
     }
 }
 

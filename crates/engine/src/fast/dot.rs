@@ -6,7 +6,7 @@ use std::arch::x86_64::{
 
 use super::bytes::{Matrices, QUAD, Strip, TILE};
 use crate::error::Outcome;
-use crate::gemm::{Ahead, Aligned, part_of};
+use crate::gemm::{Aligned, Prefetch, part_of};
 
 /// The number of vectors of a tile.
 const VECTORS: usize = 2;
@@ -100,7 +100,7 @@ impl Panels {
             let tiles: Vec<[&[Quad]; TILE]> = (0..count).step_by(TILE).map(tile).collect();
             for (number, panel) in panels.chunks_exact(self.quads).enumerate() {
                 let (_, later) = panels.split_at((number + 1) * self.quads);
-                let ahead = Ahead::new(later.as_flattened(), self.quads * VECTORS, tiles.len());
+                let ahead = Prefetch::new(later.as_flattened(), self.quads * VECTORS, tiles.len());
                 let begin = group * self.columns + number * WIDTH;
                 let columns = begin..(begin + WIDTH).min((group + 1) * self.columns);
                 let mut first = [[0; LANES]; VECTORS];
@@ -124,7 +124,7 @@ fn run(
     tiles: &[[&[Quad]; TILE]],
     panel: &[[Vector; VECTORS]],
     first: Sums,
-    ahead: Ahead<'_, Vector>,
+    ahead: Prefetch<'_, Vector>,
     sums: &mut [i32],
 ) {
     let tiles = tiles.iter().zip(sums.chunks_exact_mut(TILE * WIDTH));
@@ -142,7 +142,7 @@ fn tile(
     lines: &[&[Quad]; TILE],
     panel: &[[Vector; VECTORS]],
     first: Sums,
-    ahead: Ahead<'_, Vector>,
+    ahead: Prefetch<'_, Vector>,
 ) -> [Sums; TILE] {
     let mut vectors = [_mm512_setzero_si512(); VECTORS];
     for vector in 0..VECTORS {
@@ -152,7 +152,7 @@ fn tile(
     let (steps, rest) = panel.as_chunks::<STEP>();
     let ahead = ahead.in_parts(steps.len());
     for (step, vectors) in steps.iter().enumerate() {
-        ahead.part(step).request();
+        ahead.part(step).issue();
         let mut quads = [&[[0; QUAD]; STEP]; TILE];
         for row in 0..TILE {
             quads[row] = &lines[row].as_chunks().0[step];

@@ -9,7 +9,7 @@ use pulp::{Simd, WithSimd};
 
 use super::convolution::Geometry;
 use crate::error::Outcome;
-use crate::gemm::{Finish, finished, part_of};
+use crate::gemm::{Epilogue, add_bias_and_clamp, part_of};
 use crate::simd::{dispatch, lanes, load, store};
 use crate::threads::each_chunk;
 
@@ -19,18 +19,18 @@ impl Geometry {
         &self,
         image: &[f32],
         weights: &[f32],
-        finish: Finish<'_>,
+        epilogue: Epilogue<'_>,
         out: &mut [f32],
         then: impl Fn(usize, &mut [f32]) -> Outcome<()> + Sync,
     ) -> Outcome<()> {
         let ([_, columns], channels) = (self.steps, self.channels);
         let line = channels * columns;
-        let repeated = self.repeated(weights, finish);
-        let narrow = Sums { image, weights, finish, channels };
+        let repeated = self.repeated(weights, epilogue);
+        let narrow = Sums { image, weights, epilogue, channels };
         let wide = repeated.as_ref().map(|repeated| Sums {
             image,
             weights: &repeated.weights,
-            finish: Finish { bias: repeated.bias.as_deref(), ..finish },
+            epilogue: Epilogue { bias: repeated.bias.as_deref(), ..epilogue },
             channels: lanes(),
         });
         each_chunk(out, line, |taps, number, out| {
@@ -41,7 +41,7 @@ impl Geometry {
     }
 
     /// Returns filters and biases as those of a vector, if that has all channels of neighbouring windows.
-    fn repeated(&self, weights: &[f32], finish: Finish<'_>) -> Option<Repeated> {
+    fn repeated(&self, weights: &[f32], epilogue: Epilogue<'_>) -> Option<Repeated> {
         let (channels, [_, stride]) = (self.channels, self.strides);
         if channels >= lanes() || !lanes().is_multiple_of(channels) || stride != 1 {
             return None;
@@ -49,7 +49,7 @@ impl Geometry {
         let repeat = |values: &[f32]| -> Vec<f32> {
             values.chunks(channels).flat_map(|all| all.repeat(lanes() / channels)).collect()
         };
-        Some(Repeated { weights: repeat(weights), bias: finish.bias.map(repeat) })
+        Some(Repeated { weights: repeat(weights), bias: epilogue.bias.map(repeat) })
     }
 
     /// Finds the elements of the windows of `count` neighbouring results of a line that are in the image. `row` is the number
@@ -210,7 +210,7 @@ impl Line<'_> {
 struct Sums<'a> {
     image: &'a [f32],
     weights: &'a [f32],
-    finish: Finish<'a>,
+    epilogue: Epilogue<'a>,
     channels: usize,
 }
 
@@ -251,8 +251,8 @@ impl Sums<'_> {
                 }
             }
         }
-        let bias = self.finish.bias.map(|bias| part(bias, 0));
-        finished(simd, &mut sums, bias, self.finish.clamp);
+        let bias = self.epilogue.bias.map(|bias| part(bias, 0));
+        add_bias_and_clamp(simd, &mut sums, bias, self.epilogue.clamp);
         for at in 0..COUNT {
             let begin = at * self.channels + begin;
             let Some(mut rest) = out.get_mut(begin..begin + count) else { return };

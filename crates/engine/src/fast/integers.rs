@@ -239,7 +239,7 @@ impl Integers {
                 let pairs = image.iter_mut().zip(values.iter());
                 wide!(move pairs.for_each(|(into, byte)| *into = number(byte)));
                 let mut sums = call.buffers.take(count)?;
-                let plain = gemm::Finish::default();
+                let plain = gemm::Epilogue::default();
                 geometry.convolve_each(&image, weights, plain, &mut sums, |_, _| Ok(()))?;
                 return finish
                     .made(&Exact { width: self.width(), sums: &sums }, dims, order)

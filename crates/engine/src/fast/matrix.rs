@@ -6,7 +6,7 @@ use pulp::bytemuck::cast_slice_mut;
 use super::call::{EpilogueArguments, FastCall, FastKernel, one};
 use crate::call::Call;
 use crate::error::Outcome;
-use crate::gemm::{Buffer, Buffers, Columns, Finish, Lines, Packed, gather, part_of};
+use crate::gemm::{Buffer, Buffers, Columns, Epilogue, PackedMatrix, StridedRows, gather, part_of};
 use crate::layout::{ordered, raw, tensor};
 use crate::tensor::{Dense, Order};
 use crate::threads::{each_chunk, sharing};
@@ -24,7 +24,7 @@ const MIN_ROWS: usize = 16;
 #[derive(Debug)]
 pub(crate) struct Matrix {
     inner: usize,
-    packed: Packed,
+    packed: PackedMatrix,
     bias: Option<Vec<f32>>,
 }
 
@@ -65,7 +65,7 @@ impl Matrix {
         };
         let (alpha, values) = (call.float("alpha", 1.0), raw(right, Order::RowMajor)?);
         let (size, mut turned) = ([1, inner, columns], Columns::new(&values, inner));
-        let packed = Packed::new(size, inner, Buffer::constant, |[_, row, column], into| {
+        let packed = PackedMatrix::new(size, inner, Buffer::constant, |[_, row, column], into| {
             match is_turned {
                 true => turned.read([row, column], into),
                 false => {
@@ -99,7 +99,7 @@ impl Matrix {
 }
 
 impl ShapedMatrix<'_> {
-    /// Multiplies a tensor of these dims. `then` is called with the offset of each finished part of the result.
+    /// Multiplies a tensor of these dims. `then` is called with the offset of each add_bias_and_clamp part of the result.
     ///
     /// # Errors
     /// If the tensor is not in single precision.
@@ -113,11 +113,11 @@ impl ShapedMatrix<'_> {
         let Self { matrix: Matrix { inner, packed, bias }, dims } = self;
         let values = ordered(x, Order::RowMajor)?;
         let mut out = buffers.take(dims.iter().product())?;
-        let lines = Lines { apart: *inner, each: *inner, values: &values };
+        let lines = StridedRows { stride: *inner, group_width: *inner, values: &values };
         let added = epilogue.added(Order::RowMajor, &dims)?;
-        let finish =
-            Finish { bias: bias.as_deref(), added: added.as_deref(), clamp: epilogue.limits };
-        packed.multiply(&lines, finish, &mut out, then)?;
+        let epilogue =
+            Epilogue { bias: bias.as_deref(), added: added.as_deref(), clamp: epilogue.limits };
+        packed.multiply(&lines, epilogue, &mut out, then)?;
         tensor(out, dims, Order::RowMajor)
     }
 }
@@ -176,28 +176,28 @@ fn product(call: &FastCall<'_>) -> Outcome<Option<Vec<Dense>>> {
     let (Some(left), Some(right)) = (Stack::of(left)?, Stack::of(right)?) else {
         return Ok(None);
     };
-    let ([apart, 1], [down, across]) = (left.strides, right.strides) else { return Ok(None) };
-    if apart == 0 {
+    let ([stride, 1], [down, across]) = (left.strides, right.strides) else { return Ok(None) };
+    if stride == 0 {
         return Ok(None);
     }
     let (size, count) = ([1, *inner, *columns], left.starts.len());
     // A thread that waits for parts of a product may begin another one: then each thread multiplies alone.
     let is_shared = count < sharing();
     let at_once = count.min(sharing());
-    let packed = at_once.saturating_mul(Packed::nbytes_of(size));
+    let packed = at_once.saturating_mul(PackedMatrix::nbytes_of(size));
     let _workspace = call.budget.reserve(packed as u64)?;
     let mut out = call.buffers.take(count * rows * columns)?;
     each_chunk(&mut out, rows * columns, |unfolded: &mut Vec<_>, number, out| {
         let (values, right) = (left.matrix(number), right.matrix(number));
         let room = |count| call.buffers.take(count);
-        let packed = Packed::new(size, *inner, room, |[_, row, column], into| {
+        let packed = PackedMatrix::new(size, *inner, room, |[_, row, column], into| {
             gather(right, row * down + column * across, across, into);
         })?;
-        let lines = Lines { apart, each: *inner, values };
+        let lines = StridedRows { stride, group_width: *inner, values };
         if is_shared {
-            return packed.multiply(&lines, Finish::default(), out, |_, _| Ok(()));
+            return packed.multiply(&lines, Epilogue::default(), out, |_, _| Ok(()));
         }
-        packed.multiply_alone(&lines, 0, Finish::default(), unfolded, out);
+        packed.multiply_alone(&lines, 0, Epilogue::default(), unfolded, out);
         Ok(())
     })?;
     tensor(out, [stack, &[*rows, *columns]].concat(), Order::RowMajor).map(one)

@@ -7,7 +7,7 @@ use pulp::{Simd, WithSimd};
 
 use super::convolution::Geometry;
 use crate::error::Outcome;
-use crate::gemm::{Finish, Packed, SLACK, Tiled, add, gather, part_of};
+use crate::gemm::{Epilogue, PackedMatrix, SLACK, TileLoop, accumulate, gather, part_of};
 use crate::simd::dispatch;
 use crate::threads::{each_chunk, sharing};
 
@@ -31,7 +31,7 @@ pub(super) struct Planes<'a> {
 
 impl<'a> Planes<'a> {
     /// Returns the windows of a convolution with packed filters, if they have few channels and are near each other.
-    pub(super) fn of(geometry: &'a Geometry, packed: &Packed) -> Option<Self> {
+    pub(super) fn of(geometry: &'a Geometry, packed: &PackedMatrix) -> Option<Self> {
         let ([rows, columns], [_, most]) = (geometry.window, geometry.steps);
         let ([_, stride], [_, reach]) = (geometry.strides, geometry.reach());
         let phases = stride.min(reach.saturating_add(1));
@@ -39,7 +39,7 @@ impl<'a> Planes<'a> {
         let copied = rows.saturating_mul(phases).saturating_mul(apart);
         let is_near = copied.saturating_mul(geometry.channels) <= COPIED;
         let fits = is_near && geometry.channels <= CHANNELS && rows * columns > 1;
-        (fits && packed.is_whole()).then_some(Self { geometry, phases, apart })
+        (fits && packed.is_one_block()).then_some(Self { geometry, phases, apart })
     }
 
     /// Returns the number of elements that each thread copies.
@@ -53,8 +53,8 @@ impl<'a> Planes<'a> {
     pub(super) fn convolve(
         &self,
         image: &[f32],
-        packed: &Packed,
-        finish: Finish<'_>,
+        packed: &PackedMatrix,
+        epilogue: Epilogue<'_>,
         out: &mut [f32],
         then: impl Fn(usize, &mut [f32]) -> Outcome<()> + Sync,
     ) -> Outcome<()> {
@@ -72,7 +72,7 @@ impl<'a> Planes<'a> {
                 let left = (columns - first % columns) * width;
                 let (out, others) = rest.split_at_mut(left.min(rest.len()));
                 self.copy(image, first, out.len() / width, lines);
-                dispatch(Line { offsets, packed, finish, lines, out });
+                dispatch(Line { offsets, packed, epilogue, lines, out });
                 first += left / width;
                 rest = others;
             }
@@ -140,8 +140,8 @@ impl<'a> Planes<'a> {
 /// Neighbouring results of a line.
 struct Line<'a> {
     offsets: &'a [usize],
-    packed: &'a Packed,
-    finish: Finish<'a>,
+    packed: &'a PackedMatrix,
+    epilogue: Epilogue<'a>,
     lines: &'a [f32],
     out: &'a mut [f32],
 }
@@ -151,34 +151,34 @@ impl WithSimd for Line<'_> {
 
     #[inline(always)]
     fn with_simd<S: Simd>(self, simd: S) {
-        self.packed.tiled(simd, self);
+        self.packed.run_tiled(simd, self);
     }
 }
 
-impl Tiled for Line<'_> {
+impl TileLoop for Line<'_> {
     #[inline(always)]
     fn run<
         S: Simd,
         const LANES: usize,
         const VECTORS: usize,
         const ROWS: usize,
-        const LESS: usize,
-        const FEW: usize,
+        const EDGE_ROWS: usize,
+        const SMALL_ROWS: usize,
     >(
         self,
         simd: S,
     ) {
-        let Self { offsets, packed, finish, lines, out } = self;
-        for (panel, at) in packed.whole::<LANES, VECTORS>(finish) {
+        let Self { offsets, packed, epilogue, lines, out } = self;
+        for (panel, at) in packed.one_block_panels::<LANES, VECTORS>(epilogue) {
             for row in (0..out.len() / packed.width()).step_by(ROWS) {
                 let (_, lines) = lines.split_at(row);
-                let mut sums = at.known::<S, LANES, VECTORS, ROWS>(simd, row, out);
+                let mut sums = at.load_sums::<S, LANES, VECTORS, ROWS>(simd, row, out);
                 for (columns, offset) in panel.iter().zip(offsets) {
                     let values = lines.get(*offset..).and_then(<[f32]>::first_chunk);
                     let Some(values) = values else { return };
-                    add(simd, &mut sums, *values, columns);
+                    accumulate(simd, &mut sums, *values, columns);
                 }
-                at.put::<S, LANES, VECTORS, ROWS>(simd, sums, row, out);
+                at.store_sums::<S, LANES, VECTORS, ROWS>(simd, sums, row, out);
             }
         }
     }

@@ -6,7 +6,7 @@ use lodstone_schema::Finding;
 use super::call::FastCall;
 use crate::call::Call;
 use crate::error::Outcome;
-use crate::gemm::{Buffer, Columns, Finish, Lines, Packed, Raw, part_of};
+use crate::gemm::{Buffer, Columns, Epilogue, PackedMatrix, Raw, StridedRows, part_of};
 use crate::layout::{numbers, ordered, raw, tensor};
 use crate::simd::curves::{sigmoid, tanh};
 use crate::simd::wide;
@@ -52,9 +52,9 @@ pub(crate) struct Unrolled {
 #[derive(Debug)]
 struct Cell {
     hidden: usize,
-    input: Packed,
+    input: PackedMatrix,
     /// The parts of the recurrent weights that are multiplied with the same state.
-    recurrent: Vec<Packed>,
+    recurrent: Vec<PackedMatrix>,
     /// What is added to the product of the input, and of each recurrent part.
     biases: Vec<Vec<f32>>,
 }
@@ -155,7 +155,7 @@ impl Cells {
     /// Returns the size of the packed weights in bytes.
     pub(super) fn nbytes(&self) -> u64 {
         let cells = self.directions.iter().map(|(cell, _)| cell);
-        cells.flat_map(|it| it.recurrent.iter().chain([&it.input])).map(Packed::nbytes).sum()
+        cells.flat_map(|it| it.recurrent.iter().chain([&it.input])).map(PackedMatrix::nbytes).sum()
     }
 
     /// Computes all directions, or returns `None` if the kernel must run instead.
@@ -193,10 +193,10 @@ impl Cells {
             self.directions.iter().zip(states).enumerate()
         {
             // One product for all steps: the weights are read once.
-            let rows = Lines { apart: inputs, each: inputs, values: &x };
-            let finish =
-                Finish { bias: cell.biases.first().map(Vec::as_slice), ..Finish::default() };
-            cell.input.multiply(&rows, finish, &mut of_inputs, |_, _| Ok(()))?;
+            let rows = StridedRows { stride: inputs, group_width: inputs, values: &x };
+            let epilogue =
+                Epilogue { bias: cell.biases.first().map(Vec::as_slice), ..Epilogue::default() };
+            cell.input.multiply(&rows, epilogue, &mut of_inputs, |_, _| Ok(()))?;
             let mut state = State { hidden: last.to_vec(), cell: long.to_vec() };
             let parts = self.kind.parts().iter();
             let mut products: Vec<Vec<f32>> = parts.map(|gates| vec![0.0; gates * size]).collect();
@@ -238,9 +238,14 @@ impl Cell {
         let packed = |values: &[Raw], inner: usize, [first, count]: [usize; 2]| {
             let values = part_of(values, first * inner, count * inner);
             let mut columns = Columns::new(values, inner);
-            Packed::new([1, inner, count], inner, Buffer::constant, |[_, row, column], into| {
-                columns.read([row, column], into);
-            })
+            PackedMatrix::new(
+                [1, inner, count],
+                inner,
+                Buffer::constant,
+                |[_, row, column], into| {
+                    columns.read([row, column], into);
+                },
+            )
         };
         let (of_input, of_state) = match bias {
             Some(bias) => bias.split_at(width),
@@ -265,11 +270,11 @@ impl Cell {
     /// Multiplies the states of a batch with a part of the recurrent weights.
     fn multiply(&self, part: usize, states: &[f32], products: &mut [Vec<f32>]) -> Outcome<()> {
         let hidden = self.hidden;
-        let rows = Lines { apart: hidden, each: hidden, values: states };
+        let rows = StridedRows { stride: hidden, group_width: hidden, values: states };
         let bias = self.biases.get(part + 1).map(Vec::as_slice);
         match (self.recurrent.get(part), products.get_mut(part)) {
             (Some(packed), Some(out)) => {
-                packed.multiply(&rows, Finish { bias, ..Finish::default() }, out, |_, _| Ok(()))
+                packed.multiply(&rows, Epilogue { bias, ..Epilogue::default() }, out, |_, _| Ok(()))
             }
             _ => Err(Finding::internal("a part of a cell is missing")),
         }

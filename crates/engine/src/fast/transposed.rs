@@ -7,13 +7,13 @@ use pulp::NullaryFnOnce;
 
 use super::convolution::Geometry;
 use crate::error::Outcome;
-use crate::gemm::{Finish, Lines, Packed, part_of};
+use crate::gemm::{Epilogue, PackedMatrix, StridedRows, part_of};
 use crate::simd::{dispatch, wide};
 use crate::threads::{each_chunk, sharing};
 
 impl Geometry {
     /// Returns the number of elements that a transposed convolution computes before it sums them.
-    pub(super) fn products(&self, examples: usize, packed: &Packed) -> usize {
+    pub(super) fn products(&self, examples: usize, packed: &PackedMatrix) -> usize {
         let pixels = self.image.iter().fold(examples, |all, dim| all.saturating_mul(*dim));
         pixels.saturating_mul(packed.width())
     }
@@ -22,8 +22,8 @@ impl Geometry {
     pub(super) fn convolve_transposed(
         &self,
         image: &[f32],
-        (packed, groups): (&Packed, usize),
-        finish: Finish<'_>,
+        (packed, groups): (&PackedMatrix, usize),
+        epilogue: Epilogue<'_>,
         out: &mut [f32],
         then: impl Fn(usize, &mut [f32]) -> Outcome<()> + Sync,
     ) -> Outcome<()> {
@@ -32,8 +32,12 @@ impl Geometry {
         let channels = packed.width() / (tall * across);
         let (line, from) = (columns * channels, width * packed.width());
         let examples = image.len() / (height * width * self.channels).max(1);
-        let pixels = Lines { apart: self.channels, each: self.channels / groups, values: image };
-        let sums = Sums { geometry: self, packed, each: channels / groups, channels, finish };
+        let pixels = StridedRows {
+            stride: self.channels,
+            group_width: self.channels / groups,
+            values: image,
+        };
+        let sums = Sums { geometry: self, packed, each: channels / groups, channels, epilogue };
         let ([down, _], [apart, _], [before, _]) = (self.strides, self.dilations, self.pads);
         if (tall - 1) * apart < down && before.is_multiple_of(down) && rows.is_multiple_of(down) {
             // Every line of the image has lines of the result of its own: its products stay in the cache.
@@ -44,7 +48,7 @@ impl Geometry {
                     scratch.products.resize(from, 0.0);
                     let first = (example * height + place) * width;
                     let Scratch { unfolded, products } = &mut *scratch;
-                    packed.multiply_alone(&pixels, first, Finish::default(), unfolded, products);
+                    packed.multiply_alone(&pixels, first, Epilogue::default(), unfolded, products);
                 }
                 for (at, out) in out.chunks_exact_mut(line).enumerate() {
                     sums.line(group * down + at, |_| &scratch.products, out);
@@ -57,7 +61,7 @@ impl Geometry {
             return each_chunk(out, rows * line, |scratch: &mut Scratch, example, out| {
                 let Scratch { unfolded, products } = scratch;
                 products.resize(height * from, 0.0);
-                let (first, none) = (example * height * width, Finish::default());
+                let (first, none) = (example * height * width, Epilogue::default());
                 packed.multiply_alone(&pixels, first, none, unfolded, products);
                 for (row, out) in out.chunks_exact_mut(line).enumerate() {
                     sums.line(row, |place| part_of(products, place * from, from), out);
@@ -67,7 +71,7 @@ impl Geometry {
         }
         // Not from the buffers, which would keep it when it is no longer charged.
         let mut products = vec![0.0; self.products(examples, packed)];
-        packed.multiply(&pixels, Finish::default(), &mut products, |_, _| Ok(()))?;
+        packed.multiply(&pixels, Epilogue::default(), &mut products, |_, _| Ok(()))?;
         each_chunk(out, line, |(), number, out| {
             let (example, row) = (number / rows.max(1), number % rows.max(1));
             let of = |place| part_of(&products, (example * height + place) * from, from);
@@ -81,18 +85,18 @@ impl Geometry {
     pub(super) fn convolve_tiles(
         &self,
         image: &[f32],
-        lines: &[Packed],
-        finish: Finish<'_>,
+        lines: &[PackedMatrix],
+        epilogue: Epilogue<'_>,
         out: &mut [f32],
         then: impl Fn(usize, &mut [f32]) -> Outcome<()> + Sync,
     ) -> Outcome<()> {
         let ([_, width], channels) = (self.image, self.channels);
-        let pixels = Lines { apart: channels, each: channels, values: image };
-        let line = width * lines.first().map_or(0, Packed::width);
+        let pixels = StridedRows { stride: channels, group_width: channels, values: image };
+        let line = width * lines.first().map_or(0, PackedMatrix::width);
         let size = line * lines.len();
         each_chunk(out, size, |unfolded, number, out| {
             for (packed, out) in lines.iter().zip(out.chunks_exact_mut(line.max(1))) {
-                packed.multiply_alone(&pixels, number * width, finish, unfolded, out);
+                packed.multiply_alone(&pixels, number * width, epilogue, unfolded, out);
             }
             then(number * size, out)
         })
@@ -117,18 +121,18 @@ struct Scratch {
 /// The sums of the products of a transposed convolution.
 struct Sums<'a> {
     geometry: &'a Geometry,
-    packed: &'a Packed,
+    packed: &'a PackedMatrix,
     channels: usize,
     /// The number of channels of a group.
     each: usize,
-    finish: Finish<'a>,
+    epilogue: Epilogue<'a>,
 }
 
 impl Sums<'_> {
     /// Computes a line of the result. `products` returns those of a line of the image.
     fn line<'p>(&self, row: usize, products: impl Fn(usize) -> &'p [f32], out: &mut [f32]) {
-        let Self { geometry, packed, channels, finish, .. } = *self;
-        match finish.bias {
+        let Self { geometry, packed, channels, epilogue, .. } = *self;
+        match epilogue.bias {
             Some([bias]) => out.fill(*bias),
             Some(bias) => {
                 out.chunks_exact_mut(channels).for_each(|pixel| pixel.copy_from_slice(bias));
@@ -143,7 +147,7 @@ impl Sums<'_> {
                 dispatch(Added { sums: self, first, products, out });
             }
         }
-        if let Some([least, most]) = finish.clamp {
+        if let Some([least, most]) = epilogue.clamp {
             wide!({
                 for value in out.iter_mut() {
                     let raised = if *value < least { least } else { *value };

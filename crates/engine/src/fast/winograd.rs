@@ -11,7 +11,9 @@ use pulp::{Simd, WithSimd};
 
 use super::convolution::Geometry;
 use crate::error::Outcome;
-use crate::gemm::{Buffer, Buffers, Finish, Lines, Packed, finished, part_of};
+use crate::gemm::{
+    Buffer, Buffers, Epilogue, PackedMatrix, StridedRows, add_bias_and_clamp, part_of,
+};
 use crate::simd::{dispatch, load, store};
 use crate::threads::{each, sharing};
 
@@ -39,7 +41,7 @@ pub(super) struct Winograd {
     channels: usize,
     results: usize,
     /// `[place][channel][result]`.
-    filters: Packed,
+    filters: PackedMatrix,
 }
 
 /// Returns whether filters of some channels and results are worth it.
@@ -59,14 +61,15 @@ impl Winograd {
         mut read: impl FnMut([usize; 3], &mut [f32]),
     ) -> Outcome<Self> {
         let (size, mut window) = ([PLACES, channels, results], Vec::new());
-        let filters = Packed::together(size, channels, room, |[channel, first], places| {
-            let count = places.first().map_or(0, |place| place.len());
-            window.resize(WINDOW * count, 0.0);
-            for (element, into) in window.chunks_exact_mut(count.max(1)).enumerate() {
-                read([element, channel, first], into);
-            }
-            dispatch(FilterTransform { window: &window, count, places });
-        })?;
+        let filters =
+            PackedMatrix::with_groups(size, channels, room, |[channel, first], places| {
+                let count = places.first().map_or(0, |place| place.len());
+                window.resize(WINDOW * count, 0.0);
+                for (element, into) in window.chunks_exact_mut(count.max(1)).enumerate() {
+                    read([element, channel, first], into);
+                }
+                dispatch(FilterTransform { window: &window, count, places });
+            })?;
         Ok(Self { channels, results, filters: filters.in_place() })
     }
 
@@ -98,12 +101,12 @@ impl Winograd {
         count.div_ceil(parts.max(1)).max(1)
     }
 
-    /// Convolves images. `then` is called with the offset of each finished part of the results.
+    /// Convolves images. `then` is called with the offset of each add_bias_and_clamp part of the results.
     pub(super) fn convolve(
         &self,
         geometry: &Geometry,
         image: &[f32],
-        finish: Finish<'_>,
+        epilogue: Epilogue<'_>,
         (out, buffers): (&mut [f32], &Buffers),
         then: impl Fn(usize, &mut [f32]) -> Outcome<()> + Sync,
     ) -> Outcome<()> {
@@ -127,11 +130,11 @@ impl Winograd {
             let at_once = self.at_once(all.len());
             let mut values = buffers.take(Self::places(at_once, self.channels))?;
             let mut products = buffers.take(Self::places(at_once, self.results))?;
-            let finish = finish.within(begin, out.len());
+            let epilogue = epilogue.within(begin, out.len());
             for begin in all.clone().step_by(at_once) {
                 let tiles = begin..all.end.min(begin + at_once);
                 let strip = Strip { geometry, image, first, tiles };
-                self.convolve_strip(&strip, finish, (&mut values, &mut products), unfolded, out);
+                self.convolve_strip(&strip, epilogue, (&mut values, &mut products), unfolded, out);
             }
             then(begin, out)
         })
@@ -142,7 +145,7 @@ impl Winograd {
     fn convolve_strip(
         &self,
         strip: &Strip<'_>,
-        finish: Finish<'_>,
+        epilogue: Epilogue<'_>,
         (values, products): (&mut [f32], &mut [f32]),
         unfolded: &mut Vec<f32>,
         out: &mut [f32],
@@ -152,13 +155,13 @@ impl Winograd {
         let blank = vec![0.0; channels];
         dispatch(InputTransform { strip, channels, blank: &blank, values: &mut *values });
         let each = count * channels + APART;
-        let rows = Lines { apart: channels, each, values };
+        let rows = StridedRows { stride: channels, group_width: each, values };
         let places = products.chunks_exact_mut(count * results + APART).take(PLACES);
         for (place, products) in places.enumerate() {
             let (products, _) = products.split_at_mut(count * results);
             self.filters.multiply_group(place, &rows, unfolded, products);
         }
-        dispatch(OutputTransform { strip, results, finish, products, out });
+        dispatch(OutputTransform { strip, results, epilogue, products, out });
     }
 }
 
@@ -351,7 +354,7 @@ fn input_tile<S: Simd>(simd: S, elements: [[S::f32s; 4]; 4]) -> [[S::f32s; 4]; 4
 struct OutputTransform<'a> {
     strip: &'a Strip<'a>,
     results: usize,
-    finish: Finish<'a>,
+    epilogue: Epilogue<'a>,
     /// `[place][tile][result]`.
     products: &'a [f32],
     out: &'a mut [f32],
@@ -367,7 +370,7 @@ impl WithSimd for OutputTransform<'_> {
         reason = "constant bounds: what is indexed stays in registers"
     )]
     fn with_simd<S: Simd>(self, simd: S) {
-        let Self { strip, results, finish, products, out } = self;
+        let Self { strip, results, epilogue, products, out } = self;
         let each = strip.tiles.len() * results + APART;
         let [_, columns] = strip.geometry.steps;
         let rows = out.len() / (columns * results);
@@ -386,7 +389,7 @@ impl WithSimd for OutputTransform<'_> {
                     lines[line] = output_line(simd, of_line);
                 }
                 let mut bias = None;
-                if let Some(all) = finish.bias {
+                if let Some(all) = epilogue.bias {
                     bias = Some([load(simd, part_of(all, first, count))]);
                 }
                 for column in 0..2 {
@@ -399,12 +402,12 @@ impl WithSimd for OutputTransform<'_> {
                         }
                         let begin = ((top + line) * columns + left + column) * results + first;
                         let mut made = [[made[line]]];
-                        finished(simd, &mut made, bias, None);
-                        if let Some(added) = finish.added {
+                        add_bias_and_clamp(simd, &mut made, bias, None);
+                        if let Some(added) = epilogue.added {
                             let added = load(simd, part_of(added, begin, count));
                             made = [[simd.add_f32s(made[0][0], added)]];
                         }
-                        finished(simd, &mut made, None, finish.clamp);
+                        add_bias_and_clamp(simd, &mut made, None, epilogue.clamp);
                         store(simd, made[0][0], part_of_mut(out, begin, count));
                     }
                 }

@@ -19,10 +19,10 @@ pub(crate) struct Aligned<T> {
 
 /// The size in bytes from which a result has a mapping of its own. Smaller ones are freed and allocated again in each step of a
 /// training: the heap keeps their pages.
-const LARGE: u64 = 2 << 20;
+const MIN_MAPPED: u64 = 2 << 20;
 
 /// The size in bytes of what a thread requests from the system at a time.
-const PART: usize = 1 << 20;
+const POPULATED: usize = 1 << 20;
 
 impl<T: Pod> Aligned<T> {
     /// Allocates `count` zeros for a result.
@@ -31,7 +31,7 @@ impl<T: Pod> Aligned<T> {
     /// If memory is insufficient.
     pub(crate) fn zeroed(count: usize) -> Outcome<Self> {
         match nbytes::<T>(count) {
-            nbytes if nbytes < LARGE => Self::of(Memory::zeroed(nbytes)),
+            nbytes if nbytes < MIN_MAPPED => Self::of(Memory::zeroed(nbytes)),
             _ => Self::paged(count),
         }
     }
@@ -43,7 +43,8 @@ impl<T: Pod> Aligned<T> {
     pub(crate) fn paged(count: usize) -> Outcome<Self> {
         let made = Self::of(Memory::paged(nbytes::<T>(count)))?;
         let len = made.memory.len();
-        let parts = (0..len).step_by(PART).map(|begin| begin..len.min(begin + PART)).collect();
+        let parts =
+            (0..len).step_by(POPULATED).map(|begin| begin..len.min(begin + POPULATED)).collect();
         each(parts, |(): &mut (), _, part| {
             made.memory.populate(part);
             Ok(())

@@ -38,7 +38,7 @@ pub(crate) struct Buffer {
 }
 
 /// Memory may be this many times as large as what it is used for.
-const LOOSE: usize = 4;
+const MAX_OVERSIZE: usize = 4;
 
 impl Buffers {
     /// Returns `count` elements of any value.
@@ -48,7 +48,7 @@ impl Buffers {
     pub(crate) fn take(&self, count: usize) -> Outcome<Buffer> {
         let mut pool = locked(&self.0);
         let fits = |(_, memory): &(usize, &Aligned<f32>)| {
-            (count..=count.saturating_mul(LOOSE)).contains(&memory.len())
+            (count..=count.saturating_mul(MAX_OVERSIZE)).contains(&memory.len())
         };
         let found = pool.free.iter().enumerate().filter(fits);
         let best = found.min_by_key(|(_, memory)| memory.len()).map(|(at, _)| at);

@@ -2,7 +2,7 @@
 
 use pulp::bytemuck::cast_slice_mut;
 
-use super::prefetch::request;
+use super::prefetch::prefetch;
 use super::slices::part_of;
 
 /// A number in single precision at any address. A processor reads it as it reads others.
@@ -44,7 +44,7 @@ impl<'v> Columns<'v> {
         let rows = ROWS.min(self.inner - first);
         for number in 0..count {
             let begin = (column + number) * self.inner + first;
-            request(self.values.get(begin + 2 * ROWS));
+            prefetch(self.values.get(begin + 2 * ROWS));
             let from = part_of(self.values, begin, rows);
             let into = self.block.iter_mut().skip(number).step_by(count);
             into.zip(from).for_each(|(into, value)| *into = *value);

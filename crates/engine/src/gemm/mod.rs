@@ -5,22 +5,30 @@
 //! | `aligned.rs` | memory for numbers |
 //! | `buffers.rs` | memory for results, used again |
 //! | `columns.rs` | matrices whose columns are contiguous |
+//! | `micro_kernel.rs` | the sums of a tile in registers, and their epilogue |
+//! | `pack.rs` | matrices in panels |
 //! | `prefetch.rs` | memory that is requested before it is read |
 //! | `product.rs` | the product of rows with a packed matrix, in tiles |
+//! | `rows.rs` | the left matrices, in blocks of rows |
 //! | `slices.rs` | parts of slices |
 //! | `tile.rs` | the tiles of a processor |
 
 mod aligned;
 mod buffers;
 mod columns;
+mod micro_kernel;
+mod pack;
 mod prefetch;
 mod product;
+mod rows;
 mod slices;
 mod tile;
 
 pub(crate) use aligned::Aligned;
 pub(crate) use buffers::{Buffer, Buffers, Spare};
 pub(crate) use columns::{Columns, Raw};
-pub(crate) use prefetch::Ahead;
-pub(crate) use product::{Finish, Lines, Packed, Place, Read, Rows, SLACK, Tiled, add, finished};
+pub(crate) use micro_kernel::{Epilogue, accumulate, add_bias_and_clamp};
+pub(crate) use pack::{PackedMatrix, TileLoop};
+pub(crate) use prefetch::Prefetch;
+pub(crate) use rows::{RowBlock, RowSlices, Rows, SLACK, StridedRows};
 pub(crate) use slices::{gather, part_of};

@@ -1,5 +1,5 @@
-//! The parts of a product that this processor computes at a time. They do not change results: every element is summed in the
-//! same order.
+//! The blocking of products for the vectors and caches of this processor. It does not change results: every element is summed in
+//! the same order.
 
 use std::ops::Range;
 use std::sync::LazyLock;
@@ -7,10 +7,10 @@ use std::sync::LazyLock;
 use crate::simd::lanes;
 
 /// The minimum number of contiguous elements for rows to be read in place.
-const CONTIGUOUS: usize = 64;
+const MIN_CONTIGUOUS: usize = 64;
 
 /// The maximum number of columns for which rows are read in place: what is read a few times only is not worth a copy.
-const NARROW: usize = 128;
+const MAX_NARROW: usize = 128;
 
 /// A part of the result that is in registers while it is summed.
 #[derive(Clone, Copy, Debug)]
@@ -21,20 +21,20 @@ pub(crate) struct Tile {
     pub(crate) columns: usize,
 }
 
-/// The way in which products are divided.
-struct Division {
+/// How products are divided into blocks, panels and tiles.
+struct Blocking {
     /// The maximum number of products that are summed before a tile returns to memory.
     depth: usize,
     /// Whether rows that are contiguous are read in place for any number of columns.
-    is_direct: bool,
+    is_in_place: bool,
     /// The vectors of a tile, its rows, and the time for a vector in percent of that of the fastest tile.
     tiles: Vec<[usize; 3]>,
 }
 
-static DIVISION: LazyLock<Division> = LazyLock::new(|| {
-    let usual = Division {
+static BLOCKING: LazyLock<Blocking> = LazyLock::new(|| {
+    let usual = Blocking {
         depth: 288,
-        is_direct: false,
+        is_in_place: false,
         tiles: vec![[2, 6, 100], [3, if lanes() == 16 { 4 } else { 3 }, 100], [1, 8, 112]],
     };
     let panel = 2 * usual.depth * lanes() * size_of::<f32>();
@@ -43,9 +43,9 @@ static DIVISION: LazyLock<Division> = LazyLock::new(|| {
         return usual;
     }
     // Panels are read from the second-level cache: longer sums and wider tiles return to memory less often.
-    Division {
+    Blocking {
         depth: 768,
-        is_direct: true,
+        is_in_place: true,
         tiles: vec![[3, 4, 100], [4, 4, 101], [2, 6, 109], [1, 8, 112]],
     }
 });
@@ -71,7 +71,7 @@ impl Tile {
     pub(crate) fn of(columns: usize) -> Self {
         let vectors = columns.div_ceil(lanes()).max(1);
         let cost = |[each, _, percent]: &[usize; 3]| vectors.next_multiple_of(*each) * percent;
-        let best = DIVISION.tiles.iter().copied().min_by_key(cost);
+        let best = BLOCKING.tiles.iter().copied().min_by_key(cost);
         let [vectors, rows, _] = best.unwrap_or([1, 8, 100]);
         Self { rows, vectors, columns: vectors * lanes() }
     }
@@ -83,22 +83,23 @@ impl Tile {
     }
 }
 
-/// Returns whether rows that consist of runs of `joined` elements are read in place when they are multiplied with a matrix
+/// Returns whether rows that consist of runs of `contiguous` elements are read in place when they are multiplied with a matrix
 /// of `inner` rows and `columns` columns.
-pub(crate) fn is_read_in_place([inner, columns]: [usize; 2], joined: usize) -> bool {
-    let is_narrow = columns <= NARROW;
-    if joined == inner {
-        is_narrow || DIVISION.is_direct
+pub(crate) fn is_read_in_place([inner, columns]: [usize; 2], contiguous: usize) -> bool {
+    let is_narrow = columns <= MAX_NARROW;
+    if contiguous == inner {
+        is_narrow || BLOCKING.is_in_place
     } else {
-        is_narrow && joined >= CONTIGUOUS
+        is_narrow && contiguous >= MIN_CONTIGUOUS
     }
 }
 
-/// Returns the parts of the inner dim that are summed one after the other: parts of `joined` elements, or of equal size.
-pub(crate) fn blocks(inner: usize, joined: usize) -> Vec<Range<usize>> {
-    let parts = joined.div_ceil(DIVISION.depth).max(1);
-    let depth = joined.div_ceil(parts).max(1);
-    let joined = (0..inner).step_by(joined.max(1)).map(|begin| begin..inner.min(begin + joined));
+/// Returns the parts of the inner dim that are summed one after the other: parts of `contiguous` elements, or of equal size.
+pub(crate) fn blocks(inner: usize, contiguous: usize) -> Vec<Range<usize>> {
+    let parts = contiguous.div_ceil(BLOCKING.depth).max(1);
+    let depth = contiguous.div_ceil(parts).max(1);
+    let contiguous =
+        (0..inner).step_by(contiguous.max(1)).map(|begin| begin..inner.min(begin + contiguous));
     let part = |begin: usize, end: usize| begin..end.min(begin + depth);
-    joined.flat_map(|it| it.clone().step_by(depth).map(move |at| part(at, it.end))).collect()
+    contiguous.flat_map(|it| it.clone().step_by(depth).map(move |at| part(at, it.end))).collect()
 }

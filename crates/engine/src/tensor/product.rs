@@ -9,7 +9,7 @@ use super::numbers::{bounded, check_alike, common};
 use super::order::{Order, elements};
 use super::storage::{bytes_of, zeroed};
 use crate::error::Outcome;
-use crate::gemm::{Buffer, Finish, Lines, Packed};
+use crate::gemm::{Buffer, Epilogue, PackedMatrix, StridedRows};
 use crate::threads::{each_chunk, sharing};
 
 /// The minimum number of rows for which it is worth it to pack the right matrix.
@@ -170,15 +170,16 @@ fn of_singles(a: &Dense, b: &Dense, stacks: &Stacks, dims: &[usize]) -> Outcome<
         let (values, right) =
             (matrix(&a, *left, rows * inner)?, matrix(&b, *right, inner * columns)?);
         let size = [1, *inner, *columns];
-        let packed = Packed::new(size, *inner, Buffer::constant, |[_, row, column], into| {
-            let from = right.get(row * columns + column..).unwrap_or_default();
-            into.iter_mut().zip(from).for_each(|(into, from)| *into = *from);
-        })?;
-        let lines = Lines { apart: *inner, each: *inner, values };
+        let packed =
+            PackedMatrix::new(size, *inner, Buffer::constant, |[_, row, column], into| {
+                let from = right.get(row * columns + column..).unwrap_or_default();
+                into.iter_mut().zip(from).for_each(|(into, from)| *into = *from);
+            })?;
+        let lines = StridedRows { stride: *inner, group_width: *inner, values };
         match is_shared {
-            true => packed.multiply(&lines, Finish::default(), into, |_, _| Ok(())),
+            true => packed.multiply(&lines, Epilogue::default(), into, |_, _| Ok(())),
             false => {
-                packed.multiply_alone(&lines, 0, Finish::default(), unfolded, into);
+                packed.multiply_alone(&lines, 0, Epilogue::default(), unfolded, into);
                 Ok(())
             }
         }
