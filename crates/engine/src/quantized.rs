@@ -18,7 +18,7 @@ use lodstone_schema::places::at_mut;
 
 use crate::call::Call;
 use crate::error::Outcome;
-use crate::fast::{MAX_INNER, quantizes_unusually};
+use crate::fast::{MAX_INNER, needs_general_kernel};
 use crate::tensor::Dense;
 
 /// The domain of operators that ONNX lacks.
@@ -134,7 +134,7 @@ impl<'a> Graph<'a> {
     /// Returns the codes that an operator reads or writes, with the given name, by its other two inputs.
     fn codes(&self, op: &'a Op, codes: &'a str) -> Outcome<Option<Quantized<'a>>> {
         let [_, scale, zero] = inputs(op) else { return Ok(None) };
-        if quantizes_unusually(op)? {
+        if needs_general_kernel(op)? {
             return Ok(None);
         }
         let axis = Call::new(op, &[])?.int("axis", 1);

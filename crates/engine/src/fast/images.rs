@@ -1,7 +1,7 @@
 //! `Resize` (nearest) and `Concat` of images whose channels are innermost.
 
 use super::call::{FastCall, FastKernel, one};
-use super::convolution::copy;
+use super::im2col::copy;
 use crate::call::Call;
 use crate::dims::axis;
 use crate::error::Outcome;

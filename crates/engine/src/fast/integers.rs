@@ -2,11 +2,11 @@
 
 use lodstone_model::Op;
 
-use super::bytes::{ByteLines, ByteRows, Bytes, MAX_INNER, Matrices};
 use super::call::{FastCall, one};
-use super::codes::{Inputs, Octets, shift, sign, zeros_of};
-use super::convolution::{Geometry, Unfolded};
-use super::finish::{Exact, Finish, Multiplied};
+use super::epilogue::{ByteProduct, DepthwiseSums, IntegerEpilogue};
+use super::im2col::{Geometry, Unfolded};
+use super::int8::{ByteMatrices, ByteRows, ContiguousBytes, MAX_INNER, PackedBytes};
+use super::quantized::{ByteElements, Inputs, shift, sign, zeros_of};
 use crate::call::Call;
 use crate::dims::count;
 use crate::error::Outcome;
@@ -29,9 +29,9 @@ pub(crate) struct Integers {
 
 #[derive(Debug)]
 enum Weights {
-    Product(Bytes),
+    Product(PackedBytes),
     /// One filter for each channel, less its zero point: `[window][channel]`. Sums over windows are exact in single precision.
-    EachChannel(Vec<f32>),
+    Depthwise(Vec<f32>),
 }
 
 /// The maximum number of elements of a window that are summed in single precision: products are below 2^16.
@@ -101,7 +101,7 @@ impl Integers {
         if dims.contains(&0) || groups == 0 || !divides || inner > MAX_INNER {
             return Ok(None);
         }
-        let Some(values) = Octets::of(weights, Order::RowMajor)? else { return Ok(None) };
+        let Some(values) = ByteElements::of(weights, Order::RowMajor)? else { return Ok(None) };
         // Unsigned weights become signed ones.
         let (sign, shift) = (sign(weights.dtype()) ^ 0x80, 128 - shift(weights.dtype()));
         let Some(zeros) = zeros_of(zero, weights.dtype(), groups * columns)? else {
@@ -120,10 +120,10 @@ impl Integers {
                     let zero = zeros.get(result).copied().unwrap_or_default();
                     (i32::from(at(result * inner + place)) - zero) as f32
                 };
-                Weights::EachChannel(places.map(one).collect())
+                Weights::Depthwise(places.map(one).collect())
             }
             _ => {
-                let mut matrices = Matrices::zeroed(size);
+                let mut matrices = ByteMatrices::zeroed(size);
                 match (kind, dims.as_slice()) {
                     (
                         IntegerKind::ConvInteger | IntegerKind::QLinearConv,
@@ -154,7 +154,7 @@ impl Integers {
                     }
                 }
                 matrices.columns().flatten().for_each(|byte| *byte ^= sign);
-                Weights::Product(Bytes::new(matrices, zeros)?)
+                Weights::Product(PackedBytes::new(matrices, zeros)?)
             }
         };
         Ok(Some(Self { kind, is_transposed, dims, groups, weights }))
@@ -164,7 +164,7 @@ impl Integers {
     pub(super) fn nbytes(&self) -> u64 {
         match &self.weights {
             Weights::Product(weights) => weights.nbytes(),
-            Weights::EachChannel(weights) => size_of_val(weights.as_slice()) as u64,
+            Weights::Depthwise(weights) => size_of_val(weights.as_slice()) as u64,
         }
     }
 
@@ -182,28 +182,33 @@ impl Integers {
         let inputs = Inputs(call.inputs);
         let Some(x) = inputs.dense(0).filter(|x| x.count() > 0) else { return Ok(None) };
         let Some(zero) = inputs.zero(2, x.dtype())? else { return Ok(None) };
-        let Some(finish) = Finish::of(&inputs, self.kind, self.width(), call.op)? else {
+        let Some(epilogue) = IntegerEpilogue::of(&inputs, self.kind, self.width(), call.op)? else {
             return Ok(None);
         };
         match self.kind.is_convolution() {
-            true => self.convolved(call, x, zero, &finish),
-            false => self.multiplied(x, zero, &finish),
+            true => self.convolved(call, x, zero, &epilogue),
+            false => self.multiplied(x, zero, &epilogue),
         }
     }
 
-    fn multiplied(&self, x: &Dense, zero: i32, finish: &Finish) -> Outcome<Option<Vec<Dense>>> {
+    fn multiplied(
+        &self,
+        x: &Dense,
+        zero: i32,
+        epilogue: &IntegerEpilogue,
+    ) -> Outcome<Option<Vec<Dense>>> {
         let (Weights::Product(weights), [outer @ .., inner]) = (&self.weights, x.dims()) else {
             return Ok(None);
         };
-        let Some(values) = Octets::of(x, Order::RowMajor)? else { return Ok(None) };
+        let Some(values) = ByteElements::of(x, Order::RowMajor)? else { return Ok(None) };
         if *inner != weights.inner() || outer.len() != 1 && matches!(self.kind, IntegerKind::QGemm)
         {
             return Ok(None);
         }
         let dims = [outer, &[self.width()]].concat();
         let (sign, zero) = (sign(x.dtype()), zero + shift(x.dtype()));
-        let rows = ByteLines { inner: *inner, values: &values, sign };
-        finish.made(&Multiplied { weights, rows, zero }, dims, Order::RowMajor).map(one)
+        let rows = ContiguousBytes { inner: *inner, values: &values, sign };
+        epilogue.apply(&ByteProduct { weights, rows, zero }, dims, Order::RowMajor).map(one)
     }
 
     fn convolved(
@@ -211,7 +216,7 @@ impl Integers {
         call: &FastCall<'_>,
         x: &Dense,
         zero: i32,
-        finish: &Finish,
+        epilogue: &IntegerEpilogue,
     ) -> Outcome<Option<Vec<Dense>>> {
         let order = Order::ChannelsLast;
         let ([examples, channels, sides @ ..], [_, _, size @ ..]) =
@@ -219,7 +224,7 @@ impl Integers {
         else {
             return Ok(None);
         };
-        let Some(values) = Octets::of(x, order)? else { return Ok(None) };
+        let Some(values) = ByteElements::of(x, order)? else { return Ok(None) };
         let (sign, zero) = (sign(x.dtype()), zero + shift(x.dtype()));
         let Ok(blank) = u8::try_from(zero) else { return Ok(None) };
         let windows = Windows::of(&call.attributes()?, size, sides)?;
@@ -229,9 +234,9 @@ impl Integers {
         let dims = [&[*examples, self.width()], steps.as_slice()].concat();
         let weights = match &self.weights {
             Weights::Product(weights) => weights,
-            Weights::EachChannel(weights) => {
-                let (count, made) = (dims.iter().product::<usize>(), size_of::<f32>());
-                let bytes = values.len().saturating_add(count).saturating_mul(made);
+            Weights::Depthwise(weights) => {
+                let (count, size) = (dims.iter().product::<usize>(), size_of::<f32>());
+                let bytes = values.len().saturating_add(count).saturating_mul(size);
                 let _workspace = call.budget.reserve(bytes as u64)?;
                 #[expect(clippy::cast_precision_loss, reason = "9 bits")]
                 let number = move |byte: &u8| (i32::from(byte ^ sign) - zero) as f32;
@@ -240,20 +245,20 @@ impl Integers {
                 wide!(move pairs.for_each(|(into, byte)| *into = number(byte)));
                 let mut sums = call.buffers.take(count)?;
                 let plain = gemm::Epilogue::default();
-                geometry.convolve_each(&image, weights, plain, &mut sums, |_, _| Ok(()))?;
-                return finish
-                    .made(&Exact { width: self.width(), sums: &sums }, dims, order)
+                geometry.convolve_depthwise(&image, weights, plain, &mut sums, |_, _| Ok(()))?;
+                return epilogue
+                    .apply(&DepthwiseSums { width: self.width(), sums: &sums }, dims, order)
                     .map(one);
             }
         };
         if geometry.is_pointwise() && self.groups == 1 {
-            let rows = ByteLines { inner: *channels, values: &values, sign };
-            return finish.made(&Multiplied { weights, rows, zero }, dims, order).map(one);
+            let rows = ContiguousBytes { inner: *channels, values: &values, sign };
+            return epilogue.apply(&ByteProduct { weights, rows, zero }, dims, order).map(one);
         }
         let channels = channels / self.groups;
         let unfolded = Unfolded { geometry: &geometry, image: &values, channels };
         let rows = ByteWindows { unfolded, inner: weights.inner(), blank: blank ^ sign, sign };
-        finish.made(&Multiplied { weights, rows, zero }, dims, order).map(one)
+        epilogue.apply(&ByteProduct { weights, rows, zero }, dims, order).map(one)
     }
 }
 
@@ -267,10 +272,10 @@ struct ByteWindows<'a> {
 }
 
 impl ByteRows for ByteWindows<'_> {
-    fn unfold(&self, group: usize, first: usize, apart: usize, into: &mut [u8]) {
+    fn unfold(&self, group: usize, first: usize, stride: usize, into: &mut [u8]) {
         let runs = self.unfolded.runs(0..self.inner);
         let places = self.unfolded.geometry.places(first);
-        for (into, place) in into.chunks_mut(apart).zip(places) {
+        for (into, place) in into.chunks_mut(stride).zip(places) {
             let (into, _) = into.split_at_mut(self.inner);
             self.unfolded.write(group, &runs, place, self.blank, into);
             into.iter_mut().for_each(|byte| *byte ^= self.sign);

@@ -17,7 +17,7 @@ pub(crate) const PRODUCT: FastKernel = FastKernel::new(accepts, product);
 /// The minimum number of columns: the vectors of a tile would be almost empty.
 const MIN_COLUMNS: usize = 4;
 
-/// The minimum number of rows for which it is worth it to pack a matrix that is not constant.
+/// The minimum number of rows for which a matrix that is not constant is packed.
 const MIN_ROWS: usize = 16;
 
 /// The right matrix of `MatMul` or `Gemm`, which is packed.
@@ -169,8 +169,8 @@ fn product(call: &FastCall<'_>) -> Outcome<Option<Vec<Dense>>> {
     else {
         return Ok(None);
     };
-    let is_worth = *rows >= MIN_ROWS && *columns >= MIN_COLUMNS && *inner > 0;
-    if stack != other || inner != same || !is_worth || stack.contains(&0) {
+    let is_large = *rows >= MIN_ROWS && *columns >= MIN_COLUMNS && *inner > 0;
+    if stack != other || inner != same || !is_large || stack.contains(&0) {
         return Ok(None);
     }
     let (Some(left), Some(right)) = (Stack::of(left)?, Stack::of(right)?) else {
@@ -189,8 +189,8 @@ fn product(call: &FastCall<'_>) -> Outcome<Option<Vec<Dense>>> {
     let mut out = call.buffers.take(count * rows * columns)?;
     each_chunk(&mut out, rows * columns, |unfolded: &mut Vec<_>, number, out| {
         let (values, right) = (left.matrix(number), right.matrix(number));
-        let room = |count| call.buffers.take(count);
-        let packed = PackedMatrix::new(size, *inner, room, |[_, row, column], into| {
+        let allocate = |count| call.buffers.take(count);
+        let packed = PackedMatrix::new(size, *inner, allocate, |[_, row, column], into| {
             gather(right, row * down + column * across, across, into);
         })?;
         let lines = StridedRows { stride, group_width: *inner, values };

@@ -48,7 +48,7 @@ pub(crate) enum Form {
     Convolution {
         is_transposed: bool,
         /// The strides, if windows of that size are next to each other in the result.
-        tiles: Option<Vec<i64>>,
+        adjacent: Option<Vec<i64>>,
         groups: i64,
         /// The dilation of the last dim.
         dilation: i64,

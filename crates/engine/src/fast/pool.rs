@@ -18,7 +18,7 @@ pub(crate) const MAX_POOL: FastKernel = FastKernel::new(accepts, max_pool);
 /// How the elements of a window become one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
-    /// As the kernel does: see `Planes::greatest`.
+    /// As the kernel does: see `FirstLayer::greatest`.
     Maximum,
     Mean,
 }

@@ -3,7 +3,9 @@
 use lodstone_model::DType;
 
 use super::call::{FastCall, FastKernel, one};
-use super::codes::{Inputs, Octets, code, limits, quantizes_unusually, shift, sign, wide_code};
+use super::quantized::{
+    ByteElements, Inputs, code, limits, needs_general_kernel, shift, sign, wide_code,
+};
 use super::rows::combined;
 use crate::error::Outcome;
 use crate::gemm::part_of;
@@ -21,7 +23,7 @@ pub(crate) const QUANTIZE_BY_RANGE: FastKernel =
 pub(crate) const SUM: FastKernel = FastKernel::new(accepts, sum);
 
 /// The number of elements that one processor handles at a time.
-const PIECE: usize = 1 << 14;
+const CHUNK: usize = 1 << 14;
 
 /// Returns the order in which the elements of a tensor are stored, or are to be copied in.
 fn order_of(tensor: &Dense) -> Order {
@@ -46,8 +48,8 @@ fn codes(x: &Dense, scale: f32, zero: f32, (limits, dtype): ([f32; 2], DType)) -
     let order = order_of(x);
     let values = ordered(x, order)?;
     let mut out = vec![0_u8; values.len()];
-    each_chunk(&mut out, PIECE, |(): &mut (), number, out| {
-        let values = part_of(&values, number * PIECE, out.len());
+    each_chunk(&mut out, CHUNK, |(): &mut (), number, out| {
+        let values = part_of(&values, number * CHUNK, out.len());
         wide!(move {
             out.iter_mut()
                 .zip(values)
@@ -68,7 +70,7 @@ fn quantize(call: &FastCall<'_>) -> Outcome<Option<Vec<Dense>>> {
     let (Some(scale), Some(zero)) = (single(scale)?, inputs.zero(2, dtype)?) else {
         return Ok(None);
     };
-    if quantizes_unusually(call.op)? {
+    if needs_general_kernel(call.op)? {
         return Ok(None);
     }
     #[expect(clippy::cast_precision_loss, reason = "8 bits")]
@@ -79,18 +81,18 @@ fn quantize(call: &FastCall<'_>) -> Outcome<Option<Vec<Dense>>> {
 fn dequantize(call: &FastCall<'_>) -> Outcome<Option<Vec<Dense>>> {
     let inputs = Inputs(call.inputs);
     let (Some(x), Some(scale)) = (inputs.dense(0), inputs.dense(1)) else { return Ok(None) };
-    if scale.dtype() != DType::Float32 || quantizes_unusually(call.op)? {
+    if scale.dtype() != DType::Float32 || needs_general_kernel(call.op)? {
         return Ok(None);
     }
     let order = order_of(x);
-    let Some(values) = Octets::of(x, order)? else { return Ok(None) };
+    let Some(values) = ByteElements::of(x, order)? else { return Ok(None) };
     let (Some(scale), Some(zero)) = (single(scale)?, inputs.zero(2, x.dtype())?) else {
         return Ok(None);
     };
     let is_signed = x.dtype() == DType::Int8;
     let mut out = call.buffers.take(values.len())?;
-    each_chunk(&mut out, PIECE, |(): &mut (), number, out| {
-        let values = part_of(&values, number * PIECE, out.len());
+    each_chunk(&mut out, CHUNK, |(): &mut (), number, out| {
+        let values = part_of(&values, number * CHUNK, out.len());
         #[expect(clippy::cast_precision_loss, reason = "9 bits")]
         let real = move |code: i32| (code - zero) as f32 * scale;
         let pairs = out.iter_mut().zip(values);
@@ -164,9 +166,9 @@ impl Real {
 }
 
 /// Returns the bytes of a tensor that is broadcast to some dims, or `None` if it is of another type.
-fn spread(tensor: &Dense, dims: &[usize], order: Order) -> Outcome<Option<Octets>> {
+fn spread(tensor: &Dense, dims: &[usize], order: Order) -> Outcome<Option<ByteElements>> {
     if tensor.dims() == dims {
-        return Octets::of(tensor, order);
+        return ByteElements::of(tensor, order);
     }
     if let ([given, channels, ones @ ..], [examples, same, spatial @ ..], Order::ChannelsLast) =
         (tensor.dims(), dims, order)
@@ -175,15 +177,15 @@ fn spread(tensor: &Dense, dims: &[usize], order: Order) -> Outcome<Option<Octets
         && ones.iter().all(|dim| *dim == 1)
     {
         // The channels of each pixel follow one another.
-        let Some(codes) = Octets::of(tensor, order)? else { return Ok(None) };
+        let Some(codes) = ByteElements::of(tensor, order)? else { return Ok(None) };
         let pixels = spatial.iter().product();
         let each: Vec<_> =
             codes.chunks_exact(*channels).map(|codes| codes.repeat(pixels)).collect();
         let all = each.concat().repeat(examples.checked_div(*given).unwrap_or(0));
-        return Ok(Some(Octets::Unsigned(Elements::Copy(all))));
+        return Ok(Some(ByteElements::Unsigned(Elements::Copy(all))));
     }
     // A view, whose bytes are copied.
-    Octets::of(&tensor.expanded(dims)?, order)
+    ByteElements::of(&tensor.expanded(dims)?, order)
 }
 
 /// Returns the quantized results of a function of the real numbers of two tensors.
@@ -213,8 +215,8 @@ fn paired(
     };
     let [scale] = *scale.as_slice() else { return Ok(None) };
     let mut out = vec![0_u8; left_codes.len()];
-    each_chunk(&mut out, PIECE, |(): &mut (), number, out| {
-        let (begin, count) = (number * PIECE, out.len());
+    each_chunk(&mut out, CHUNK, |(): &mut (), number, out| {
+        let (begin, count) = (number * CHUNK, out.len());
         let pairs = part_of(&left_codes, begin, count).iter();
         let pairs = pairs.zip(part_of(&right_codes, begin, count));
         // What is captured by reference might overlap with the result, and would be loaded for each element.

@@ -22,7 +22,7 @@ pub(crate) const SOFTMAX: FastKernel = FastKernel::new(accepts, softmax);
 const SUMS: usize = 16;
 
 /// The number of elements that one processor handles at a time.
-const PIECE: usize = 1 << 14;
+const CHUNK: usize = 1 << 14;
 
 /// Returns whether the first input is a tensor in single precision whose elements are in the order of its dims.
 fn accepts(inputs: &[Option<&Value>]) -> bool {
@@ -96,7 +96,7 @@ fn each_row(
 ) -> Outcome<Option<Vec<Dense>>> {
     let values = ordered(x, Order::RowMajor)?;
     let mut out = call.buffers.take(values.len())?;
-    let each = (PIECE / width.max(1)).max(1) * width;
+    let each = (CHUNK / width.max(1)).max(1) * width;
     each_chunk(&mut out, each, |(), number, out| {
         let values = part_of(&values, number * each, out.len());
         let rows = values.chunks_exact(width);

@@ -5,7 +5,7 @@ use std::slice::ChunksExact;
 
 use pulp::NullaryFnOnce;
 
-use super::convolution::Geometry;
+use super::im2col::Geometry;
 use crate::error::Outcome;
 use crate::gemm::{Epilogue, PackedMatrix, StridedRows, part_of};
 use crate::simd::{dispatch, wide};
@@ -38,8 +38,9 @@ impl Geometry {
             values: image,
         };
         let sums = Sums { geometry: self, packed, each: channels / groups, channels, epilogue };
-        let ([down, _], [apart, _], [before, _]) = (self.strides, self.dilations, self.pads);
-        if (tall - 1) * apart < down && before.is_multiple_of(down) && rows.is_multiple_of(down) {
+        let ([down, _], [dilation, _], [before, _]) = (self.strides, self.dilations, self.pads);
+        if (tall - 1) * dilation < down && before.is_multiple_of(down) && rows.is_multiple_of(down)
+        {
             // Every line of the image has lines of the result of its own: its products stay in the cache.
             return each_chunk(out, down * line, |scratch: &mut Scratch, number, out| {
                 let (example, group) = (number / (rows / down), number % (rows / down));
@@ -82,7 +83,7 @@ impl Geometry {
 
     /// Computes a transposed convolution whose windows are next to each other. The columns of each matrix are the elements of
     /// a line of a window, each with its channels.
-    pub(super) fn convolve_tiles(
+    pub(super) fn convolve_adjacent(
         &self,
         image: &[f32],
         lines: &[PackedMatrix],
@@ -104,9 +105,9 @@ impl Geometry {
 
     /// Returns the line of an image whose window has line `row` of the result in its line `tap`, if there is one.
     fn source(&self, row: usize, tap: usize) -> Option<usize> {
-        let ([before, _], [apart, _]) = (self.pads, self.dilations);
+        let ([before, _], [dilation, _]) = (self.pads, self.dilations);
         let ([height, _], [stride, _]) = (self.image, self.strides);
-        let at = (row + before).checked_sub(tap * apart)?;
+        let at = (row + before).checked_sub(tap * dilation)?;
         (at.is_multiple_of(stride) && at / stride < height).then_some(at / stride)
     }
 }
@@ -170,9 +171,9 @@ struct Added<'a> {
 
 impl Added<'_> {
     /// Adds them to neighbouring results: the elements of the window follow each other there, too. The last pixels come
-    /// first, so that a result is the sum of the elements of the window in their order, as in [`apart`](Self::apart).
+    /// first, so that a result is the sum of the elements of the window in their order, as in [`add_taps`](Self::add_taps).
     #[inline(always)]
-    fn together(self) {
+    fn add_windows(self) {
         let Self { sums: Sums { geometry, channels, .. }, first, products, out } = self;
         let ([_, across], [_, columns], [_, before]) =
             (geometry.window, geometry.steps, geometry.pads);
@@ -190,14 +191,14 @@ impl Added<'_> {
 
     /// Adds the products with one element of the window after the other.
     #[inline(always)]
-    fn apart(self) {
+    fn add_taps(self) {
         let Self { sums: Sums { geometry, channels, each, .. }, first, products, out } = self;
         let ([tall, across], [_, right]) = (geometry.window, geometry.strides);
-        let ([_, apart], [_, before]) = (geometry.dilations, geometry.pads);
+        let ([_, dilation], [_, before]) = (geometry.dilations, geometry.pads);
         for column in 0..across {
             // The first pixel that is not cropped, and the result that it adds to.
-            let skipped = before.saturating_sub(column * apart).div_ceil(right);
-            let to = skipped * right + column * apart - before;
+            let skipped = before.saturating_sub(column * dilation).div_ceil(right);
+            let to = skipped * right + column * dilation - before;
             let (tap, products) = (first + column, products.clone().skip(skipped));
             if *channels == 1 {
                 // No loop over channels.
@@ -221,10 +222,10 @@ impl NullaryFnOnce for Added<'_> {
     #[inline(always)]
     fn call(self) {
         let Sums { geometry, channels, each, .. } = *self.sums;
-        let ([_, right], [_, apart]) = (geometry.strides, geometry.dilations);
-        match (right, apart) == (1, 1) && channels == each {
-            true => self.together(),
-            false => self.apart(),
+        let ([_, right], [_, dilation]) = (geometry.strides, geometry.dilations);
+        match (right, dilation) == (1, 1) && channels == each {
+            true => self.add_windows(),
+            false => self.add_taps(),
         }
     }
 }

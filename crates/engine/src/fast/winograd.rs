@@ -9,7 +9,7 @@ use std::ops::Range;
 
 use pulp::{Simd, WithSimd};
 
-use super::convolution::Geometry;
+use super::im2col::Geometry;
 use crate::error::Outcome;
 use crate::gemm::{
     Buffer, Buffers, Epilogue, PackedMatrix, StridedRows, add_bias_and_clamp, part_of,
@@ -24,16 +24,16 @@ const PLACES: usize = 16;
 const WINDOW: usize = 9;
 
 /// The minimum number of channels of images and of results: with fewer, the sums take longer than they save.
-const CHANNELS: usize = 24;
+const MIN_CHANNELS: usize = 24;
 
 /// The number of elements and products of places that stay in the second-level cache.
-const CACHED: usize = 1 << 18;
+const MAX_CACHED: usize = 1 << 18;
 
 /// The minimum number of tiles that are computed together, if there are so many: filters are read once for all of them.
-const TILES: usize = 48;
+const MIN_TILES: usize = 48;
 
 /// The number of elements between places, so that those of one tile are not all in the same set of the cache.
-const APART: usize = 16;
+const PLACE_GAP: usize = 16;
 
 /// The filters of a convolution.
 #[derive(Debug)]
@@ -44,25 +44,25 @@ pub(super) struct Winograd {
     filters: PackedMatrix,
 }
 
-/// Returns whether filters of some channels and results are worth it.
-pub(super) fn is_worth(channels: usize, results: usize) -> bool {
-    channels.min(results) >= CHANNELS
+/// Returns whether filters of some channels and results make the algorithm faster.
+pub(super) fn is_faster(channels: usize, results: usize) -> bool {
+    channels.min(results) >= MIN_CHANNELS
 }
 
 impl Winograd {
-    /// Packs filters in memory from `room`. `read` is called with an element of the window, a channel and the first of some
+    /// Packs filters in memory that `allocate` returns. `read` is called with an element of the window, a channel and the first of some
     /// results, and sets a slice to that element of their filters.
     ///
     /// # Errors
     /// If memory is insufficient.
     pub(super) fn new(
         [channels, results]: [usize; 2],
-        room: impl Fn(usize) -> Outcome<Buffer>,
+        allocate: impl Fn(usize) -> Outcome<Buffer>,
         mut read: impl FnMut([usize; 3], &mut [f32]),
     ) -> Outcome<Self> {
         let (size, mut window) = ([PLACES, channels, results], Vec::new());
         let filters =
-            PackedMatrix::with_groups(size, channels, room, |[channel, first], places| {
+            PackedMatrix::with_groups(size, channels, allocate, |[channel, first], places| {
                 let count = places.first().map_or(0, |place| place.len());
                 window.resize(WINDOW * count, 0.0);
                 for (element, into) in window.chunks_exact_mut(count.max(1)).enumerate() {
@@ -87,12 +87,12 @@ impl Winograd {
 
     /// Returns the number of elements of all places of some tiles.
     fn places(tiles: usize, channels: usize) -> usize {
-        PLACES.saturating_mul(tiles.saturating_mul(channels).saturating_add(APART))
+        PLACES.saturating_mul(tiles.saturating_mul(channels).saturating_add(PLACE_GAP))
     }
 
     /// Returns the number of tiles that are best computed together.
     fn best(&self) -> usize {
-        (CACHED / (PLACES * (self.channels + self.results))).max(TILES)
+        (MAX_CACHED / (PLACES * (self.channels + self.results))).max(MIN_TILES)
     }
 
     /// Returns how many of a number of tiles are computed together: about the best number, in equal parts.
@@ -154,9 +154,9 @@ impl Winograd {
         let (channels, results) = (self.channels, self.results);
         let blank = vec![0.0; channels];
         dispatch(InputTransform { strip, channels, blank: &blank, values: &mut *values });
-        let each = count * channels + APART;
+        let each = count * channels + PLACE_GAP;
         let rows = StridedRows { stride: channels, group_width: each, values };
-        let places = products.chunks_exact_mut(count * results + APART).take(PLACES);
+        let places = products.chunks_exact_mut(count * results + PLACE_GAP).take(PLACES);
         for (place, products) in places.enumerate() {
             let (products, _) = products.split_at_mut(count * results);
             self.filters.multiply_group(place, &rows, unfolded, products);
@@ -297,7 +297,7 @@ impl InputTransform<'_> {
     fn run<S: Simd, const LANES: usize>(self, simd: S) {
         let Self { strip, channels, blank, values } = self;
         let (whole, rest) = (channels / LANES, channels % LANES);
-        let mut places = values.chunks_exact_mut(strip.tiles.len() * channels + APART);
+        let mut places = values.chunks_exact_mut(strip.tiles.len() * channels + PLACE_GAP);
         let mut places: [&mut [f32]; PLACES] =
             std::array::from_fn(|_| places.next().unwrap_or_default());
         for (number, tile) in strip.places().enumerate() {
@@ -371,7 +371,7 @@ impl WithSimd for OutputTransform<'_> {
     )]
     fn with_simd<S: Simd>(self, simd: S) {
         let Self { strip, results, epilogue, products, out } = self;
-        let each = strip.tiles.len() * results + APART;
+        let each = strip.tiles.len() * results + PLACE_GAP;
         let [_, columns] = strip.geometry.steps;
         let rows = out.len() / (columns * results);
         for (number, [line, column]) in strip.places().enumerate() {

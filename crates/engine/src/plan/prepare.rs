@@ -12,7 +12,8 @@ use crate::context::Context;
 use crate::error::{Error, Outcome, Result};
 use crate::fast::{
     Affine, Cells, Convolution, Form, Gates, IntegerKind, Integers, Key, Matrix, PackCache,
-    PackedConstants, PackedOperator, Packing, Unrolled, dilation, is_dense, is_transposed, tiles,
+    PackedConstants, PackedOperator, Packing, Unrolled, adjacent_strides, dilation, is_dense,
+    is_transposed,
 };
 use crate::operator::{Fusion, Operator};
 use crate::tensor::Dense;
@@ -203,7 +204,7 @@ impl Constants<'_> {
         let epsilon: Option<f32> = normalization.map(epsilon).transpose()?;
         let form = Form::Convolution {
             is_transposed: is_transposed(op),
-            tiles: tiles(op)?,
+            adjacent: adjacent_strides(op)?,
             groups: Call::new(op, &[])?.int("group", 1),
             dilation: dilation(op)?,
             is_dense: is_dense(op)?,

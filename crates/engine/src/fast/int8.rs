@@ -1,4 +1,4 @@
-//! Products of 8-bit integers with a constant matrix that is packed once.
+//! Int8 GEMM: products of 8-bit integers with a constant matrix that is packed once.
 //!
 //! Unsigned bytes of the rows are multiplied with signed bytes of the matrix: by the instruction for that where the
 //! processor has it, otherwise in single precision, in sums that are exact. What zero points change is added afterwards, so
@@ -6,7 +6,7 @@
 
 use std::ops::Range;
 
-use super::codes::exact;
+use super::quantized::exact;
 use crate::error::Outcome;
 use crate::gemm::{Buffer, Epilogue, PackedMatrix, StridedRows, part_of};
 use crate::simd::wide;
@@ -22,7 +22,7 @@ const EXACT: usize = 256;
 pub(super) const QUAD: usize = 4;
 
 /// The number of unfolded bytes that stay in the second-level cache.
-const UNFOLDED: usize = 1 << 17;
+const MAX_UNFOLDED: usize = 1 << 17;
 
 /// The number of sums that a thread has at a time, if there are not more in a few rows.
 const MAX_SUMS: usize = 1 << 19;
@@ -30,14 +30,14 @@ const MAX_SUMS: usize = 1 << 19;
 /// The maximum number of rows that are multiplied at a time.
 const MAX_ROWS: usize = 240;
 
-/// The number of rows from which a part has a multiple of the rows of a tile.
-const MANY: usize = 48;
+/// The minimum number of rows of a part that consists of whole tiles.
+const MIN_TILED_ROWS: usize = 48;
 
 /// The rows that are multiplied.
 pub(super) trait ByteRows: Sync {
-    /// Writes the rows of a group, from row `first` on, as unsigned bytes: each to the start of a line of `apart` bytes, of
+    /// Writes the rows of a group, from row `first` on, as unsigned bytes: each to the start of a line of `stride` bytes, of
     /// which the last one may be shorter.
-    fn unfold(&self, group: usize, first: usize, apart: usize, into: &mut [u8]);
+    fn unfold(&self, group: usize, first: usize, stride: usize, into: &mut [u8]);
 
     /// Returns `count` rows of a single group, from row `first` on, where they are in memory, if they are unsigned bytes in
     /// whole quads.
@@ -47,17 +47,17 @@ pub(super) trait ByteRows: Sync {
 }
 
 /// Rows that are contiguous in memory.
-pub(super) struct ByteLines<'a> {
+pub(super) struct ContiguousBytes<'a> {
     pub(super) inner: usize,
     pub(super) values: &'a [u8],
     /// The bits that turn the bytes into unsigned ones.
     pub(super) sign: u8,
 }
 
-impl ByteRows for ByteLines<'_> {
-    fn unfold(&self, _: usize, first: usize, apart: usize, into: &mut [u8]) {
+impl ByteRows for ContiguousBytes<'_> {
+    fn unfold(&self, _: usize, first: usize, stride: usize, into: &mut [u8]) {
         let lines = self.values.chunks_exact(self.inner.max(1)).skip(first);
-        for (into, line) in into.chunks_mut(apart).zip(lines) {
+        for (into, line) in into.chunks_mut(stride).zip(lines) {
             into.iter_mut().zip(line).for_each(|(into, byte)| *into = byte ^ self.sign);
         }
     }
@@ -75,7 +75,7 @@ fn in_quads(inner: usize) -> usize {
 
 /// Constant matrices of 8-bit integers, one for each group.
 #[derive(Debug)]
-pub(super) struct Bytes {
+pub(super) struct PackedBytes {
     groups: usize,
     /// The number of rows of each matrix.
     inner: usize,
@@ -89,7 +89,7 @@ pub(super) struct Bytes {
 }
 
 /// Constant matrices of signed bytes, one for each group.
-pub(super) struct Matrices {
+pub(super) struct ByteMatrices {
     /// The number of groups, of rows and of columns.
     pub(super) size: [usize; 3],
     /// `[group][column][row]`, each column in whole quads.
@@ -100,9 +100,9 @@ pub(super) struct Matrices {
 #[derive(Debug)]
 enum Panels {
     #[cfg(target_arch = "x86_64")]
-    Dot(super::dot::Panels),
+    Vnni(super::vnni::Panels),
     /// For each part of the inner dim whose products can be summed exactly.
-    Single(Vec<(Range<usize>, PackedMatrix)>),
+    Float(Vec<(Range<usize>, PackedMatrix)>),
 }
 
 /// The memory in which a thread computes.
@@ -110,24 +110,24 @@ enum Panels {
 struct Scratch {
     rows: Vec<u8>,
     sums: Vec<i32>,
-    singles: Singles,
+    floats: FloatScratch,
 }
 
-/// That for sums in single precision.
+/// The memory for sums in single precision.
 #[derive(Default)]
-struct Singles {
+struct FloatScratch {
     numbers: Vec<f32>,
     products: Vec<f32>,
     unfolded: Vec<f32>,
 }
 
-impl Bytes {
+impl PackedBytes {
     /// Packs matrices. `zeros` are their zero points, one for each column.
     ///
     /// # Errors
     /// If memory is insufficient.
-    pub(super) fn new(mut matrices: Matrices, zeros: Vec<i32>) -> Outcome<Self> {
-        let Matrices { size: [groups, inner, columns], .. } = matrices;
+    pub(super) fn new(mut matrices: ByteMatrices, zeros: Vec<i32>) -> Outcome<Self> {
+        let ByteMatrices { size: [groups, inner, columns], .. } = matrices;
         let sum = |column: &mut [u8]| column.iter().map(|byte| i32::from(byte.cast_signed())).sum();
         let mut sums: Vec<i32> = matrices.columns().map(sum).collect();
         sums.resize(groups * columns, 0);
@@ -151,28 +151,27 @@ impl Bytes {
         let lists = size_of_val(self.sums.as_slice()) + size_of_val(self.zeros.as_slice());
         let panels: u64 = match &self.panels {
             #[cfg(target_arch = "x86_64")]
-            Panels::Dot(panels) => panels.nbytes(),
-            Panels::Single(parts) => parts.iter().map(|(_, packed)| packed.nbytes()).sum(),
+            Panels::Vnni(panels) => panels.nbytes(),
+            Panels::Float(parts) => parts.iter().map(|(_, packed)| packed.nbytes()).sum(),
         };
         panels + lists as u64
     }
 
-    /// Multiplies rows, whose zero point is `zero`, with the matrices. `finish` makes some columns of a part of the result of
-    /// their sums.
+    /// Multiplies rows, whose zero point is `zero`, with the matrices. `epilogue` turns the sums of a strip into results.
     pub(super) fn multiply<T: Send>(
         &self,
         rows: &impl ByteRows,
         zero: i32,
         out: &mut [T],
-        finish: impl Fn(&Strip, &[i32], &mut [T]) + Sync,
+        epilogue: impl Fn(&Strip, &[i32], &mut [T]) + Sync,
     ) -> Outcome<()> {
         let (width, line) = (self.width().max(1), in_quads(self.inner));
         let whole = (self.groups * line).max(1);
         let count = out.len() / width;
-        let most = (UNFOLDED / whole).min(MAX_SUMS / width).clamp(TILE, MAX_ROWS);
+        let most = (MAX_UNFOLDED / whole).min(MAX_SUMS / width).clamp(TILE_ROWS, MAX_ROWS);
         let parts = count.div_ceil(most).next_multiple_of(sharing()).max(1);
         let each = count.div_ceil(parts).max(1);
-        let each = if each >= MANY { each.next_multiple_of(TILE) } else { each };
+        let each = if each >= MIN_TILED_ROWS { each.next_multiple_of(TILE_ROWS) } else { each };
         // What the zero points change in every row.
         let product = i32::try_from(self.inner).unwrap_or(i32::MAX).wrapping_mul(zero);
         let zeros = self.zeros.iter().copied().chain(std::iter::repeat(0));
@@ -182,7 +181,7 @@ impl Bytes {
             .collect();
         each_chunk(out, each * width, |scratch: &mut Scratch, number, out| {
             let (first, count) = (number * each, out.len() / width);
-            let Scratch { rows: unfolded, sums, singles } = scratch;
+            let Scratch { rows: unfolded, sums, floats } = scratch;
             let lines = match rows.in_place(first, count) {
                 Some(bytes) => bytes,
                 None => {
@@ -201,26 +200,26 @@ impl Bytes {
                 if !self.zeros.is_empty() {
                     let zeros = part_of(&self.zeros, strip.columns.start, strip.columns.len());
                     let totals = totals.iter().skip(strip.group).step_by(self.groups);
-                    for (sums, total) in sums.chunks_exact_mut(strip.apart).zip(totals) {
-                        let (_, sums) = sums.split_at_mut(strip.skipped);
+                    for (sums, total) in sums.chunks_exact_mut(strip.stride).zip(totals) {
+                        let (_, sums) = sums.split_at_mut(strip.offset);
                         wide!(sums.iter_mut().zip(zeros).for_each(|(sum, zero)| {
                             *sum = sum.wrapping_sub(zero.wrapping_mul(*total));
                         }));
                     }
                 }
-                finish(strip, sums, out);
+                epilogue(strip, sums, out);
             };
             match &self.panels {
                 #[cfg(target_arch = "x86_64")]
-                Panels::Dot(panels) => panels.multiply(lines, whole, &base, sums, then),
-                Panels::Single(parts) => {
+                Panels::Vnni(panels) => panels.multiply(lines, whole, &base, sums, then),
+                Panels::Float(parts) => {
                     sums.clear();
                     (0..count).for_each(|_| sums.extend_from_slice(&base));
-                    singles.multiply(lines, parts, [line, whole, width], sums);
+                    floats.multiply(lines, parts, [line, whole, width], sums);
                     for group in 0..self.groups {
                         let begin = group * self.columns;
                         let columns = begin..begin + self.columns;
-                        then(&Strip { group, columns, width, apart: width, skipped: begin }, sums);
+                        then(&Strip { group, columns, width, stride: width, offset: begin }, sums);
                     }
                 }
             }
@@ -243,14 +242,14 @@ impl Bytes {
     }
 }
 
-/// Some columns of a group, and where their sums are: `apart` for each row, after `skipped` others.
+/// Some columns of a group, and where their sums are: `stride` for each row, from `offset` on.
 pub(super) struct Strip {
     pub(super) group: usize,
     /// The columns, among `width` columns of all groups.
     pub(super) columns: Range<usize>,
     pub(super) width: usize,
-    pub(super) apart: usize,
-    pub(super) skipped: usize,
+    pub(super) stride: usize,
+    pub(super) offset: usize,
 }
 
 impl Strip {
@@ -261,28 +260,28 @@ impl Strip {
         sums: &'s [S],
         out: &'o mut [T],
     ) -> impl Iterator<Item = (&'s [S], &'o mut [T])> {
-        let (first, count, skipped) = (self.columns.start, self.columns.len(), self.skipped);
-        let rows = sums.chunks_exact(self.apart).zip(out.chunks_exact_mut(self.width));
+        let (first, count, offset) = (self.columns.start, self.columns.len(), self.offset);
+        let rows = sums.chunks_exact(self.stride).zip(out.chunks_exact_mut(self.width));
         rows.map(move |(sums, out)| {
             let (_, out) = out.split_at_mut(first);
-            (part_of(sums, skipped, count), out.split_at_mut(count).0)
+            (part_of(sums, offset, count), out.split_at_mut(count).0)
         })
     }
 }
 
 /// The number of rows of a tile.
-pub(super) const TILE: usize = 6;
+pub(super) const TILE_ROWS: usize = 6;
 
 impl Panels {
-    fn new(matrices: &Matrices) -> Outcome<Self> {
+    fn new(matrices: &ByteMatrices) -> Outcome<Self> {
         #[cfg(target_arch = "x86_64")]
-        if super::dot::is_available() {
-            return super::dot::Panels::new(matrices).map(Self::Dot);
+        if super::vnni::is_available() {
+            return super::vnni::Panels::new(matrices).map(Self::Vnni);
         }
-        Self::single(matrices)
+        Self::float(matrices)
     }
 
-    fn single(matrices: &Matrices) -> Outcome<Self> {
+    fn float(matrices: &ByteMatrices) -> Outcome<Self> {
         let [groups, inner, columns] = matrices.size;
         let starts = (0..inner).step_by(EXACT);
         let part = |start: usize| {
@@ -297,11 +296,11 @@ impl Panels {
             let packed = PackedMatrix::new(size, part.len(), Buffer::constant, read)?;
             Ok((part, packed))
         };
-        starts.map(part).collect::<Outcome<_>>().map(Self::Single)
+        starts.map(part).collect::<Outcome<_>>().map(Self::Float)
     }
 }
 
-impl Matrices {
+impl ByteMatrices {
     /// Returns matrices of zeros: so many groups, rows and columns.
     pub(super) fn zeroed(size @ [groups, inner, columns]: [usize; 3]) -> Self {
         Self { size, bytes: vec![0; groups * columns * in_quads(inner)] }
@@ -322,7 +321,7 @@ impl Matrices {
     }
 }
 
-impl Singles {
+impl FloatScratch {
     /// Adds the products of rows to sums. The groups of a row are `line` bytes apart, the rows `whole` bytes.
     fn multiply(
         &mut self,
@@ -377,16 +376,16 @@ mod tests {
             let byte = |group: usize, row: usize, at: usize| {
                 ((group * 13 + row * 101 + at * 37) % 256).to_le_bytes()[0]
             };
-            struct Made<F>(F, usize);
-            impl<F: Fn(usize, usize, usize) -> u8 + Sync> ByteRows for Made<F> {
-                fn unfold(&self, group: usize, first: usize, apart: usize, into: &mut [u8]) {
-                    for (row, into) in into.chunks_mut(apart).enumerate() {
+            struct Computed<F>(F, usize);
+            impl<F: Fn(usize, usize, usize) -> u8 + Sync> ByteRows for Computed<F> {
+                fn unfold(&self, group: usize, first: usize, stride: usize, into: &mut [u8]) {
+                    for (row, into) in into.chunks_mut(stride).enumerate() {
                         let into = into.iter_mut().take(self.1).enumerate();
                         into.for_each(|(at, into)| *into = self.0(group, first + row, at));
                     }
                 }
             }
-            let rows = Made(byte, inner);
+            let rows = Computed(byte, inner);
             for (zero, own) in [(0, 0), (128, 0), (3, -128), (255, 7)] {
                 let zeros: Vec<i32> = (0..groups * columns)
                     .map(|column| if own == 0 { 0 } else { own + i32::from(column == 1) })
@@ -403,7 +402,7 @@ mod tests {
                     })
                     .collect();
                 let matrices = || {
-                    let mut matrices = Matrices::zeroed(size);
+                    let mut matrices = ByteMatrices::zeroed(size);
                     for (number, line) in matrices.columns().enumerate() {
                         let (group, column) = (number / columns, number % columns);
                         let rows = line.iter_mut().enumerate();
@@ -413,8 +412,8 @@ mod tests {
                     }
                     matrices
                 };
-                let mut packed = Bytes::new(matrices(), zeros).expect("packed");
-                for panels in [Panels::new(&matrices()), Panels::single(&matrices())] {
+                let mut packed = PackedBytes::new(matrices(), zeros).expect("packed");
+                for panels in [Panels::new(&matrices()), Panels::float(&matrices())] {
                     packed.panels = panels.expect("packed");
                     let mut out = vec![0; expected.len()];
                     let copied = packed.multiply(&rows, zero, &mut out, |strip, sums, out| {

@@ -1,4 +1,4 @@
-//! Convolutions that have one filter for each channel.
+//! Depthwise convolutions: one filter for each channel.
 //!
 //! Several neighbouring results are summed at a time, in vectors of channels. Every result is summed in the order of its
 //! window, so its bits do not depend on its neighbours.
@@ -7,7 +7,7 @@ use std::ops::Range;
 
 use pulp::{Simd, WithSimd};
 
-use super::convolution::Geometry;
+use super::im2col::Geometry;
 use crate::error::Outcome;
 use crate::gemm::{Epilogue, add_bias_and_clamp, part_of};
 use crate::simd::{dispatch, lanes, load, store};
@@ -15,7 +15,7 @@ use crate::threads::each_chunk;
 
 impl Geometry {
     /// Convolves each channel with a filter of its own: `[window][channel]`.
-    pub(super) fn convolve_each(
+    pub(super) fn convolve_depthwise(
         &self,
         image: &[f32],
         weights: &[f32],

@@ -1,10 +1,10 @@
-//! What happens to the sums of products of 8-bit integers.
+//! The epilogue of products of 8-bit integers: their sums become integers, quantized or real numbers.
 
 use lodstone_model::{DType, Op};
 
-use super::bytes::{ByteRows, Bytes, Strip};
-use super::codes::{Inputs, exact, limits, wide_code};
+use super::int8::{ByteRows, PackedBytes, Strip};
 use super::integers::IntegerKind;
+use super::quantized::{Inputs, exact, limits, wide_code};
 use crate::call::Call;
 use crate::error::Outcome;
 use crate::gemm::part_of;
@@ -13,8 +13,8 @@ use crate::simd::wide;
 use crate::tensor::{Dense, Order, bytes_of, wrapped};
 use crate::threads::each_chunk;
 
-/// What happens to sums.
-pub(super) enum Finish {
+/// What the sums become.
+pub(super) enum IntegerEpilogue {
     /// They are the result.
     Sums,
     Codes(Scaled, f64, [f64; 2], DType),
@@ -70,8 +70,8 @@ impl Scaled {
     }
 }
 
-impl Finish {
-    /// Returns what an operator of a number of columns does with its sums, or `None` if there is no fast kernel for it.
+impl IntegerEpilogue {
+    /// Returns the epilogue of an operator with a number of columns, or `None` if there is no fast kernel for it.
     pub(super) fn of(
         inputs: &Inputs<'_>,
         kind: IntegerKind,
@@ -139,13 +139,13 @@ impl Finish {
             .map(|limits| Self::Codes(scaled, zero.into(), limits.map(f64::from), dtype)))
     }
 
-    /// Returns the result of the given dims.
-    pub(super) fn made(&self, sums: &impl Sums, dims: Vec<usize>, order: Order) -> Outcome<Dense> {
+    /// Computes the result of the given dims.
+    pub(super) fn apply(&self, sums: &impl Sums, dims: Vec<usize>, order: Order) -> Outcome<Dense> {
         let count = dims.iter().product();
         match self {
             Self::Sums => {
-                let mut made = vec![0_i32; count];
-                sums.each(&mut made, |strip, sums, out| {
+                let mut results = vec![0_i32; count];
+                sums.each(&mut results, |strip, sums, out| {
                     let rows = strip.rows(sums, out);
                     wide!(move {
                         for (sums, out) in rows {
@@ -154,23 +154,23 @@ impl Finish {
                         }
                     });
                 })?;
-                wrapped(bytes_of(made), dims, order, DType::Int32)
+                wrapped(bytes_of(results), dims, order, DType::Int32)
             }
             Self::Codes(scaled, zero, limits, dtype) => {
-                let mut made = vec![0_u8; count];
+                let mut results = vec![0_u8; count];
                 let (zero, limits) = (*zero, *limits);
-                sums.each(&mut made, |strip, sums, out| {
+                sums.each(&mut results, |strip, sums, out| {
                     scaled.each(strip, sums, out, move |number| wide_code(number, zero, limits));
                 })?;
-                wrapped(made.into(), dims, order, *dtype)
+                wrapped(results.into(), dims, order, *dtype)
             }
             Self::Reals(scaled) => {
-                let mut made = vec![0_f32; count];
+                let mut results = vec![0_f32; count];
                 #[expect(clippy::cast_possible_truncation, reason = "rounds")]
-                sums.each(&mut made, |strip, sums, out| {
+                sums.each(&mut results, |strip, sums, out| {
                     scaled.each(strip, sums, out, |number| number as f32);
                 })?;
-                numbers(made, dims, order)
+                numbers(results, dims, order)
             }
         }
     }
@@ -180,11 +180,11 @@ impl Finish {
 pub(super) trait Sums {
     type Sum: Sum;
 
-    /// Calls `finish` with strips of them, and the rows of `out` that they belong to.
+    /// Calls `epilogue` with strips of sums, and the rows of `out` that they belong to.
     fn each<T: Send>(
         &self,
         out: &mut [T],
-        finish: impl Fn(&Strip, &[Self::Sum], &mut [T]) + Sync,
+        epilogue: impl Fn(&Strip, &[Self::Sum], &mut [T]) + Sync,
     ) -> Outcome<()>;
 }
 
@@ -219,47 +219,47 @@ impl Sum for f32 {
 }
 
 /// The product of rows, whose zero point as unsigned bytes is `zero`, with weights.
-pub(super) struct Multiplied<'a, R> {
-    pub(super) weights: &'a Bytes,
+pub(super) struct ByteProduct<'a, R> {
+    pub(super) weights: &'a PackedBytes,
     pub(super) rows: R,
     pub(super) zero: i32,
 }
 
-impl<R: ByteRows> Sums for Multiplied<'_, R> {
+impl<R: ByteRows> Sums for ByteProduct<'_, R> {
     type Sum = i32;
 
     fn each<T: Send>(
         &self,
         out: &mut [T],
-        finish: impl Fn(&Strip, &[i32], &mut [T]) + Sync,
+        epilogue: impl Fn(&Strip, &[i32], &mut [T]) + Sync,
     ) -> Outcome<()> {
-        self.weights.multiply(&self.rows, self.zero, out, finish)
+        self.weights.multiply(&self.rows, self.zero, out, epilogue)
     }
 }
 
 /// Sums that are exact in single precision.
-pub(super) struct Exact<'a> {
+pub(super) struct DepthwiseSums<'a> {
     pub(super) width: usize,
     pub(super) sums: &'a [f32],
 }
 
 /// The number of elements that one processor handles at a time.
-const PIECE: usize = 1 << 14;
+const CHUNK: usize = 1 << 14;
 
-impl Sums for Exact<'_> {
+impl Sums for DepthwiseSums<'_> {
     type Sum = f32;
 
     fn each<T: Send>(
         &self,
         out: &mut [T],
-        finish: impl Fn(&Strip, &[f32], &mut [T]) + Sync,
+        epilogue: impl Fn(&Strip, &[f32], &mut [T]) + Sync,
     ) -> Outcome<()> {
         let width = self.width.max(1);
-        let size = (PIECE / width).max(1) * width;
-        let strip = Strip { group: 0, columns: 0..width, width, apart: width, skipped: 0 };
+        let size = (CHUNK / width).max(1) * width;
+        let strip = Strip { group: 0, columns: 0..width, width, stride: width, offset: 0 };
         each_chunk(out, size, |(): &mut (), number, out| {
             let sums = part_of(self.sums, number * size, out.len());
-            finish(&strip, sums, out);
+            epilogue(&strip, sums, out);
             Ok(())
         })
     }

@@ -4,7 +4,7 @@ use std::arch::x86_64::{
     __m512i, _mm512_castps_si512, _mm512_dpbusd_epi32, _mm512_set1_ps, _mm512_setzero_si512,
 };
 
-use super::bytes::{Matrices, QUAD, Strip, TILE};
+use super::int8::{ByteMatrices, QUAD, Strip, TILE_ROWS};
 use crate::error::Outcome;
 use crate::gemm::{Aligned, Prefetch, part_of};
 
@@ -50,7 +50,7 @@ pub(super) fn is_available() -> bool {
 
 impl Panels {
     /// Packs matrices.
-    pub(super) fn new(matrices: &Matrices) -> Outcome<Self> {
+    pub(super) fn new(matrices: &ByteMatrices) -> Outcome<Self> {
         let [groups, inner, columns] = matrices.size;
         let (quads, count) = (inner.div_ceil(QUAD).max(1), columns.div_ceil(WIDTH));
         let mut vectors: Aligned<[Vector; VECTORS]> = Aligned::paged(groups * count * quads)?;
@@ -89,7 +89,7 @@ impl Panels {
         let ((quads, _), count) = (rows.as_chunks(), rows.len() / whole);
         let all = self.columns.div_ceil(WIDTH) * self.quads;
         let width = self.groups * self.columns;
-        sums.resize(count.next_multiple_of(TILE) * WIDTH, 0);
+        sums.resize(count.next_multiple_of(TILE_ROWS) * WIDTH, 0);
         for (group, panels) in self.vectors.chunks_exact(all.max(1)).enumerate() {
             // What a tile has beyond the last row is that row.
             let line = |row: usize| {
@@ -97,7 +97,8 @@ impl Panels {
                 part_of(quads, begin, self.quads)
             };
             let tile = |first| std::array::from_fn(|number| line(first + number));
-            let tiles: Vec<[&[Quad]; TILE]> = (0..count).step_by(TILE).map(tile).collect();
+            let tiles: Vec<[&[Quad]; TILE_ROWS]> =
+                (0..count).step_by(TILE_ROWS).map(tile).collect();
             for (number, panel) in panels.chunks_exact(self.quads).enumerate() {
                 let (_, later) = panels.split_at((number + 1) * self.quads);
                 let ahead = Prefetch::new(later.as_flattened(), self.quads * VECTORS, tiles.len());
@@ -112,7 +113,7 @@ impl Panels {
                     run(&tiles, panel, first, ahead, sums);
                 }
                 let (sums, _) = sums.split_at_mut(count * WIDTH);
-                then(&Strip { group, columns, width, apart: WIDTH, skipped: 0 }, sums);
+                then(&Strip { group, columns, width, stride: WIDTH, offset: 0 }, sums);
             }
         }
     }
@@ -121,13 +122,13 @@ impl Panels {
 /// Multiplies the rows of tiles with a panel.
 #[target_feature(enable = "avx512f,avx512bw,avx512vnni")]
 fn run(
-    tiles: &[[&[Quad]; TILE]],
+    tiles: &[[&[Quad]; TILE_ROWS]],
     panel: &[[Vector; VECTORS]],
     first: Sums,
     ahead: Prefetch<'_, Vector>,
     sums: &mut [i32],
 ) {
-    let tiles = tiles.iter().zip(sums.chunks_exact_mut(TILE * WIDTH));
+    let tiles = tiles.iter().zip(sums.chunks_exact_mut(TILE_ROWS * WIDTH));
     for (number, (lines, sums)) in tiles.enumerate() {
         let found = tile(lines, panel, first, ahead.part(number));
         sums.copy_from_slice(found.as_flattened().as_flattened());
@@ -139,41 +140,41 @@ fn run(
 #[inline]
 #[expect(clippy::indexing_slicing, reason = "constant bounds: what is indexed stays in registers")]
 fn tile(
-    lines: &[&[Quad]; TILE],
+    lines: &[&[Quad]; TILE_ROWS],
     panel: &[[Vector; VECTORS]],
     first: Sums,
     ahead: Prefetch<'_, Vector>,
-) -> [Sums; TILE] {
+) -> [Sums; TILE_ROWS] {
     let mut vectors = [_mm512_setzero_si512(); VECTORS];
     for vector in 0..VECTORS {
         vectors[vector] = pulp::cast(first[vector]);
     }
-    let mut sums = [vectors; TILE];
+    let mut sums = [vectors; TILE_ROWS];
     let (steps, rest) = panel.as_chunks::<STEP>();
     let ahead = ahead.in_parts(steps.len());
     for (step, vectors) in steps.iter().enumerate() {
         ahead.part(step).issue();
-        let mut quads = [&[[0; QUAD]; STEP]; TILE];
-        for row in 0..TILE {
+        let mut quads = [&[[0; QUAD]; STEP]; TILE_ROWS];
+        for row in 0..TILE_ROWS {
             quads[row] = &lines[row].as_chunks().0[step];
         }
         for depth in 0..STEP {
-            let mut now = [0.0; TILE];
-            for row in 0..TILE {
+            let mut now = [0.0; TILE_ROWS];
+            for row in 0..TILE_ROWS {
                 now[row] = f32::from_le_bytes(quads[row][depth]);
             }
             add(&mut sums, now, &vectors[depth]);
         }
     }
     for (depth, vectors) in (steps.len() * STEP..).zip(rest) {
-        let mut now = [0.0; TILE];
-        for row in 0..TILE {
+        let mut now = [0.0; TILE_ROWS];
+        for row in 0..TILE_ROWS {
             now[row] = f32::from_le_bytes(lines[row][depth]);
         }
         add(&mut sums, now, vectors);
     }
-    let mut found = [[[0; LANES]; VECTORS]; TILE];
-    for row in 0..TILE {
+    let mut found = [[[0; LANES]; VECTORS]; TILE_ROWS];
+    for row in 0..TILE_ROWS {
         for vector in 0..VECTORS {
             found[row][vector] = pulp::cast(sums[row][vector]);
         }
@@ -186,13 +187,17 @@ fn tile(
 #[target_feature(enable = "avx512f,avx512bw,avx512vnni")]
 #[inline]
 #[expect(clippy::indexing_slicing, reason = "constant bounds: what is indexed stays in registers")]
-fn add(sums: &mut [[__m512i; VECTORS]; TILE], quads: [f32; TILE], panel: &[Vector; VECTORS]) {
+fn add(
+    sums: &mut [[__m512i; VECTORS]; TILE_ROWS],
+    quads: [f32; TILE_ROWS],
+    panel: &[Vector; VECTORS],
+) {
     // A call of `map` would not be inlined here.
     let mut vectors = [_mm512_setzero_si512(); VECTORS];
     for vector in 0..VECTORS {
         vectors[vector] = pulp::cast(panel[vector]);
     }
-    for row in 0..TILE {
+    for row in 0..TILE_ROWS {
         let quad = _mm512_castps_si512(_mm512_set1_ps(quads[row]));
         for vector in 0..VECTORS {
             sums[row][vector] = _mm512_dpbusd_epi32(sums[row][vector], quad, vectors[vector]);

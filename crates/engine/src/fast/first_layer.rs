@@ -1,52 +1,52 @@
-//! Convolutions of images of few channels, with which networks begin.
+//! The first layer of image networks: convolutions of images of few channels.
 //!
 //! The images are in the order of their dims, and elements of windows are read where they are: unfolded windows of few
 //! channels would take as long to write as to multiply.
 
 use pulp::{Simd, WithSimd};
 
-use super::convolution::Geometry;
+use super::im2col::Geometry;
 use crate::error::Outcome;
 use crate::gemm::{Epilogue, PackedMatrix, SLACK, TileLoop, accumulate, gather, part_of};
 use crate::simd::dispatch;
 use crate::threads::{each_chunk, sharing};
 
 /// The maximum number of channels.
-const CHANNELS: usize = 4;
+const MAX_CHANNELS: usize = 4;
 
 /// The maximum number of results for which lines of an image are copied at a time.
-const RESULTS: usize = 512;
+const MAX_RESULTS: usize = 512;
 
 /// The maximum number of copied elements.
-const COPIED: usize = 1 << 17;
+const MAX_COPIED: usize = 1 << 17;
 
 /// The windows of images whose channels are outermost.
-pub(super) struct Planes<'a> {
+pub(super) struct FirstLayer<'a> {
     geometry: &'a Geometry,
     /// The number of copied lines for each line of an image: every `stride`-th column is in the same one.
     phases: usize,
     /// The size of a copied line; as many elements as a tile has rows are read at a time.
-    apart: usize,
+    line_len: usize,
 }
 
-impl<'a> Planes<'a> {
+impl<'a> FirstLayer<'a> {
     /// Returns the windows of a convolution with packed filters, if they have few channels and are near each other.
     pub(super) fn of(geometry: &'a Geometry, packed: &PackedMatrix) -> Option<Self> {
         let ([rows, columns], [_, most]) = (geometry.window, geometry.steps);
         let ([_, stride], [_, reach]) = (geometry.strides, geometry.reach());
         let phases = stride.min(reach.saturating_add(1));
-        let apart = (reach / stride).saturating_add(most.min(RESULTS) + SLACK);
-        let copied = rows.saturating_mul(phases).saturating_mul(apart);
-        let is_near = copied.saturating_mul(geometry.channels) <= COPIED;
-        let fits = is_near && geometry.channels <= CHANNELS && rows * columns > 1;
-        (fits && packed.is_one_block()).then_some(Self { geometry, phases, apart })
+        let line_len = (reach / stride).saturating_add(most.min(MAX_RESULTS) + SLACK);
+        let copied = rows.saturating_mul(phases).saturating_mul(line_len);
+        let is_small = copied.saturating_mul(geometry.channels) <= MAX_COPIED;
+        let fits = is_small && geometry.channels <= MAX_CHANNELS && rows * columns > 1;
+        (fits && packed.is_one_block()).then_some(Self { geometry, phases, line_len })
     }
 
     /// Returns the number of elements that each thread copies.
     pub(super) fn copied(&self) -> usize {
         let [rows, _] = self.geometry.window;
         let lines = rows.saturating_mul(self.geometry.channels);
-        lines.saturating_mul(self.phases).saturating_mul(self.apart)
+        lines.saturating_mul(self.phases).saturating_mul(self.line_len)
     }
 
     /// Convolves images. The rows of the matrix are the elements of a window, each with its channels.
@@ -60,7 +60,7 @@ impl<'a> Planes<'a> {
     ) -> Outcome<()> {
         let width = packed.width();
         let count = out.len() / width.max(1);
-        let parts = count.div_ceil(RESULTS).next_multiple_of(sharing()).max(1);
+        let parts = count.div_ceil(MAX_RESULTS).next_multiple_of(sharing()).max(1);
         let each = count.div_ceil(parts).max(1);
         let [_, columns] = self.geometry.steps;
         let offsets = &self.offsets();
@@ -89,7 +89,7 @@ impl<'a> Planes<'a> {
             for place in (0..columns).map(|column| column * dilation) {
                 let line =
                     |channel: usize| (row * channels + channel) * self.phases + place % stride;
-                let at = |channel: usize| line(channel) * self.apart + place / stride;
+                let at = |channel: usize| line(channel) * self.line_len + place / stride;
                 offsets.extend((0..channels).map(at));
             }
         }
@@ -105,8 +105,8 @@ impl<'a> Planes<'a> {
             (geometry.window, geometry.pads, geometry.strides);
         let [_, reach] = geometry.reach();
         let (example, [top, left]) = geometry.place(first);
-        lines.resize(rows * channels * self.phases * self.apart, 0.0);
-        let mut into = lines.chunks_exact_mut(self.apart);
+        lines.resize(rows * channels * self.phases * self.line_len, 0.0);
+        let mut into = lines.chunks_exact_mut(self.line_len);
         for row in 0..rows {
             let line = geometry.inside(top, row, 0);
             for channel in 0..channels {

@@ -30,18 +30,18 @@ pub(super) fn limits(dtype: DType) -> Option<[f32; 2]> {
 }
 
 /// Returns whether `QuantizeLinear` or `DequantizeLinear` has attributes that only its general kernel handles.
-pub(crate) fn quantizes_unusually(op: &Op) -> Outcome<bool> {
+pub(crate) fn needs_general_kernel(op: &Op) -> Outcome<bool> {
     let call = Call::new(op, &[])?;
     Ok(["output_dtype", "precision", "block_size"].iter().any(|name| call.int(name, 0) != 0))
 }
 
 /// The bytes of a tensor of 8-bit integers in one order.
-pub(super) enum Octets {
+pub(super) enum ByteElements {
     Signed(Elements<i8>),
     Unsigned(Elements<u8>),
 }
 
-impl Octets {
+impl ByteElements {
     /// Returns the bytes of a tensor, or `None` if it is of another type.
     pub(super) fn of(tensor: &Dense, order: Order) -> Outcome<Option<Self>> {
         Ok(match tensor.dtype() {
@@ -52,7 +52,7 @@ impl Octets {
     }
 }
 
-impl Deref for Octets {
+impl Deref for ByteElements {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
