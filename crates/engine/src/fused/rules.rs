@@ -1,11 +1,10 @@
 //! Element-wise functions of operators.
 
-use super::Link;
 use crate::simd::wide;
 
 /// The class of elements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Lane {
+pub(super) enum Class {
     Number,
     Truth,
     /// A number for all elements.
@@ -16,34 +15,36 @@ pub(super) enum Lane {
 pub(super) type Apply<const N: usize> = Box<dyn Fn([&[f32]; N], &mut [f32]) + Send + Sync>;
 
 /// The function of an operator, and the class of its inputs.
-pub(super) enum Takes {
-    One([Lane; 1], Apply<1>),
-    Two([Lane; 2], Apply<2>),
-    Three([Lane; 3], Apply<3>),
+pub(super) enum Function {
+    One([Class; 1], Apply<1>),
+    Two([Class; 2], Apply<2>),
+    Three([Class; 3], Apply<3>),
+}
+
+/// What an operator does in the epilogue of a product, before results are in memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum EpilogueStep {
+    /// It adds a tensor.
+    Sum,
+    /// It limits results to numbers from 0 on.
+    Relu,
+    /// It limits results by its second and third input.
+    Clip,
 }
 
 /// The element-wise function of an operator: its inputs and the class of its result.
 pub(crate) struct Rule {
-    pub(super) takes: Takes,
-    pub(super) gives: Lane,
+    pub(super) function: Function,
+    pub(super) result: Class,
 }
 
-impl Takes {
-    pub(super) fn lanes(&self) -> &[Lane] {
+impl Function {
+    pub(super) fn classes(&self) -> &[Class] {
         match self {
-            Self::One(lanes, _) => lanes,
-            Self::Two(lanes, _) => lanes,
-            Self::Three(lanes, _) => lanes,
+            Self::One(classes, _) => classes,
+            Self::Two(classes, _) => classes,
+            Self::Three(classes, _) => classes,
         }
-    }
-
-    /// Creates the link of an operator with these inputs, or `None` if the number of inputs does not match.
-    pub(super) fn link(self, inputs: &[usize]) -> Option<Link> {
-        Some(match self {
-            Self::One(_, apply) => Link::One(apply, inputs.try_into().ok()?),
-            Self::Two(_, apply) => Link::Two(apply, inputs.try_into().ok()?),
-            Self::Three(_, apply) => Link::Three(apply, inputs.try_into().ok()?),
-        })
     }
 }
 
@@ -51,13 +52,13 @@ impl Rule {
     /// Creates a function of a number.
     pub(crate) fn unary(of: impl Fn(f32) -> f32 + Copy + Send + Sync + 'static) -> Self {
         let apply: Apply<1> = Box::new(move |inputs, out| each(inputs, out, of));
-        Self { takes: Takes::One([Lane::Number], apply), gives: Lane::Number }
+        Self { function: Function::One([Class::Number], apply), result: Class::Number }
     }
 
     /// Creates a function of two numbers.
     pub(crate) fn binary(of: impl Fn(f32, f32) -> f32 + Copy + Send + Sync + 'static) -> Self {
         let apply: Apply<2> = Box::new(move |inputs, out| both(inputs, out, of));
-        Self { takes: Takes::Two([Lane::Number; 2], apply), gives: Lane::Number }
+        Self { function: Function::Two([Class::Number; 2], apply), result: Class::Number }
     }
 
     /// Creates a comparison of two numbers.
@@ -66,37 +67,37 @@ impl Rule {
     ) -> Self {
         let apply: Apply<2> =
             Box::new(move |inputs, out| both(inputs, out, move |a, b| truth(of(&a, &b))));
-        Self { takes: Takes::Two([Lane::Number; 2], apply), gives: Lane::Truth }
+        Self { function: Function::Two([Class::Number; 2], apply), result: Class::Truth }
     }
 
     /// Creates a function of two booleans.
     pub(crate) fn logic(of: impl Fn(f32, f32) -> f32 + Copy + Send + Sync + 'static) -> Self {
         let apply: Apply<2> = Box::new(move |inputs, out| both(inputs, out, of));
-        Self { takes: Takes::Two([Lane::Truth; 2], apply), gives: Lane::Truth }
+        Self { function: Function::Two([Class::Truth; 2], apply), result: Class::Truth }
     }
 
     /// Creates the negation of a boolean.
     pub(crate) fn negation() -> Self {
         let apply: Apply<1> = Box::new(|inputs, out| each(inputs, out, |a| 1.0 - a));
-        Self { takes: Takes::One([Lane::Truth], apply), gives: Lane::Truth }
+        Self { function: Function::One([Class::Truth], apply), result: Class::Truth }
     }
 
     /// Creates the number of a boolean.
     pub(crate) fn number() -> Self {
         let apply: Apply<1> = Box::new(|inputs, out| each(inputs, out, |a| a));
-        Self { takes: Takes::One([Lane::Truth], apply), gives: Lane::Number }
+        Self { function: Function::One([Class::Truth], apply), result: Class::Number }
     }
 
     /// Creates the limits of a number: a minimum, then a maximum.
     pub(crate) fn clamp() -> Self {
-        let lanes = [Lane::Number, Lane::Limit, Lane::Limit];
-        Self { takes: Takes::Three(lanes, Box::new(clip)), gives: Lane::Number }
+        let classes = [Class::Number, Class::Limit, Class::Limit];
+        Self { function: Function::Three(classes, Box::new(clip)), result: Class::Number }
     }
 
     /// Creates the choice between two numbers by a boolean.
     pub(crate) fn selection() -> Self {
-        let lanes = [Lane::Truth, Lane::Number, Lane::Number];
-        Self { takes: Takes::Three(lanes, Box::new(choose)), gives: Lane::Number }
+        let classes = [Class::Truth, Class::Number, Class::Number];
+        Self { function: Function::Three(classes, Box::new(choose)), result: Class::Number }
     }
 }
 

@@ -10,7 +10,8 @@
 
 use lodstone_model::{Attribute, AttributeValue, DType, Op, Operand};
 
-use super::*;
+use super::chain::{BLOCK, Chain, MAX_SERIAL, Producer};
+use super::rules::Rule;
 use crate::evaluate::evaluate;
 use crate::kernels::operator;
 use crate::layout::ordered;
@@ -23,7 +24,7 @@ type Registers = Vec<Option<Value>>;
 type Steps = &'static [(&'static str, &'static [usize], usize)];
 
 /// More than one processor handles alone, and not a whole number of blocks.
-const MANY: usize = 3 * ALONE + 17;
+const MANY: usize = 3 * MAX_SERIAL + 17;
 
 fn op(kind: &str) -> Op {
     let attribute = |name: &str, value| Attribute { name: name.to_owned(), value };
@@ -121,7 +122,7 @@ fn chains_give_what_operators_give_one_by_one() {
     ];
     const CURVES: Steps =
         &[("Exp", &[0], 4), ("Sigmoid", &[0], 5), ("Tanh", &[0], 6), ("Mul", &[6, 1], 7)];
-    for count in [2, PIECE, MANY] {
+    for count in [2, BLOCK, MANY] {
         let inputs = || vec![numbers(count, 1), numbers(count, 2), numbers(1, 3)];
         check(inputs(), ARITHMETIC, &[9, 13], 0.0);
         check(inputs(), TRUTHS, &[6, 9, 10, 11, 12, 13], 0.0);
@@ -141,7 +142,7 @@ fn activations_give_what_kernels_give() {
         ("Min", &[0, 1], 9),
         ("Clip", &[0, 2, 3], 10),
     ];
-    for count in [2, PIECE, MANY] {
+    for count in [2, BLOCK, MANY] {
         let limit = |value: f32| Dense::from_vec(vec![value], [1]).unwrap();
         let inputs = vec![numbers(count, 1), numbers(count, 2), limit(-1.5), limit(2.25)];
         check(inputs, ACTIVATIONS, &[4, 5, 6, 7, 8, 9, 10], 0.0);
@@ -167,7 +168,7 @@ fn results_in_place_are_those_of_a_pass() {
             links.map(|((op, inputs), (_, _, output))| (rule(op), &inputs[..], vec![*output]));
         let last = steps[steps.len() - 1].2;
         let chain = Chain::of(links.collect(), |register| register == last).unwrap();
-        for count in [2, PIECE + 5, 3 * PIECE] {
+        for count in [2, BLOCK + 5, 3 * BLOCK] {
             let mut registers = values([numbers(count, 1), numbers(count, 2)]);
             registers.resize(20, None);
             let made = chain.run(&registers, &Buffers::default(), &Threads::default());
@@ -178,11 +179,11 @@ fn results_in_place_are_those_of_a_pass() {
             };
             let before = registers[0].as_ref().unwrap();
             let mut found: Vec<f32> = numbers(before).into_iter().map(f32::from_bits).collect();
-            let before = Before { register: 0, dims: &[count], order: Order::RowMajor };
+            let before = Producer { register: 0, dims: &[count], order: Order::RowMajor };
             let bound = chain.bind(&registers, Some(before)).unwrap().unwrap();
             let (first, rest) = found.split_at_mut(count / 3);
-            bound.finish(0, first).unwrap();
-            bound.finish(count / 3, rest).unwrap();
+            bound.apply_in_place(0, first).unwrap();
+            bound.apply_in_place(count / 3, rest).unwrap();
             let found: Vec<u32> = found.into_iter().map(f32::to_bits).collect();
             assert_eq!(found, numbers(&made), "{steps:?}");
         }

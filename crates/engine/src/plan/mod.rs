@@ -1,7 +1,7 @@
 //! Plans: programs for inputs of given types, as kernels over registers.
 
-mod parts;
-mod prepare;
+mod fusion;
+mod packing;
 
 use std::collections::{HashMap, HashSet};
 use std::fmt;
@@ -14,8 +14,8 @@ use lodstone_schema::onnx::scopes::Scopes;
 use lodstone_schema::onnx::simplify::{Bounds, simplify};
 use lodstone_schema::places::at_mut;
 
-use self::parts::{Part, parts};
-use self::prepare::Constants;
+use self::fusion::{Group, grouped};
+use self::packing::Constants;
 use crate::budget::{Charge, Memory, probe};
 use crate::context::Context;
 use crate::control::Control;
@@ -68,7 +68,7 @@ impl Mode {
 /// The main graph of a program as kernels over registers. It is a function of the program, the inferred types of its
 /// values, and the mode alone.
 pub struct Plan {
-    parts: Vec<Part>,
+    groups: Vec<Group>,
     /// The initial values of registers: constants.
     constants: Registers,
     inputs: Vec<usize>,
@@ -84,7 +84,7 @@ pub struct Plan {
 
 impl fmt::Debug for Plan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let kinds = self.parts.iter().flat_map(|part| &part.nodes).map(|node| &node.op.kind);
+        let kinds = self.groups.iter().flat_map(|group| &group.nodes).map(|node| &node.op.kind);
         f.debug_list().entries(kinds).finish()
     }
 }
@@ -218,25 +218,25 @@ impl Plan {
             let name = |it: &Parameter| own.contains(it.name.as_str()).then(|| it.name.clone());
             let names: Vec<Option<String>> = parameters.iter().map(name).collect();
             let known = Constants { registers: &constants, names: &names, packed };
-            nodes = known.prepare(nodes, &outputs, context)?;
+            nodes = known.pack(nodes, &outputs, context)?;
         }
-        let mut parts = parts(nodes, mode);
+        let mut groups = grouped(nodes, mode);
         let mut used: HashSet<usize> = outputs.iter().copied().collect();
-        for node in parts.iter_mut().rev().flat_map(|part| part.nodes.iter_mut().rev()) {
+        for node in groups.iter_mut().rev().flat_map(|group| group.nodes.iter_mut().rev()) {
             let read = node.inputs.iter().chain(&node.outputs).flatten().chain(&node.captured);
             let last = read.filter(|register| used.insert(**register)).copied();
             node.last = last.collect();
         }
         if mode == Mode::Fast {
-            parts.iter_mut().for_each(|part| part.fuse(&constants));
+            groups.iter_mut().for_each(|group| group.fuse(&constants));
         }
         constants.resize(scopes.innermost()?.names.len(), None);
-        let peak = peak(parts.iter().flat_map(|part| &part.nodes))?;
+        let peak = peak(groups.iter().flat_map(|group| &group.nodes))?;
         let (spare, uncounted) = (Spare::default(), Arc::new(context.budget.charge(0)));
         for constant in constants.iter_mut().flatten() {
             constant.uncounted(&uncounted);
         }
-        Ok(Self { parts, constants, inputs, outputs, peak, uncounted, spare, _folded: folded })
+        Ok(Self { groups, constants, inputs, outputs, peak, uncounted, spare, _folded: folded })
     }
 
     /// Returns the peak size of the results of operators in bytes, among those with known dims.
@@ -274,26 +274,26 @@ impl Plan {
             value.uncounted(&self.uncounted);
             frame.put(*register, value)?;
         }
-        for part in &self.parts {
+        for group in &self.groups {
             match context.profile {
                 Some(profile) => {
-                    let (kind, name) = part.label();
-                    profile.measure(&kind, &name, || part.run(&mut frame, context))?;
+                    let (kind, name) = group.label();
+                    profile.measure(&kind, &name, || group.run(&mut frame, context))?;
                 }
-                None => part.run(&mut frame, context)?,
+                None => group.run(&mut frame, context)?,
             }
         }
         let take = |register: &usize| {
             let found = frame.registers.get(*register).and_then(Option::as_ref).cloned();
             found.ok_or_else(|| Finding::internal("a result has not been computed").into())
         };
-        let mut made = self.outputs.iter().map(take).collect::<Result<Vec<_>>>()?;
+        let mut results = self.outputs.iter().map(take).collect::<Result<Vec<_>>>()?;
         self.spare.put(&frame.buffers, context.budget);
         // What this run reserved for its results ends with it.
         drop(reserved);
         let mut charging = Charging::new(context.budget, std::iter::empty());
-        made.iter_mut().for_each(|value| charging.charge(value));
-        Ok(made)
+        results.iter_mut().for_each(|value| charging.charge(value));
+        Ok(results)
     }
 
     /// Frees the memory that is kept from run to run.
@@ -454,37 +454,37 @@ impl Node {
         let shares = self.operator().is_some_and(|operator| operator.shares);
         let charging = match self.bytes.is_none() || shares {
             true => {
-                let inputs = self.given(frame).map_err(failed)?;
+                let inputs = self.input_values(frame).map_err(failed)?;
                 Some(Charging::new(context.budget, inputs.into_iter().flatten()))
             }
             false => None,
         };
-        let made = match &self.implementation {
+        let results = match &self.implementation {
             Implementation::Kernel(operator, Path::Reference) => {
-                self.apply(operator, frame, context).map_err(failed)?
+                self.run_reference(operator, frame, context).map_err(failed)?
             }
             Implementation::Kernel(operator, Path::Fast(_) | Path::PackedOrReference(_)) => {
                 match self.run_fast(operator, frame, context).map_err(failed)? {
-                    Some(made) => {
+                    Some(results) => {
                         frame.release(&self.last)?;
-                        made
+                        results
                     }
-                    None => self.apply(operator, frame, context).map_err(failed)?,
+                    None => self.run_reference(operator, frame, context).map_err(failed)?,
                 }
             }
             Implementation::Kernel(operator, Path::Packed(packed)) => {
                 let epilogue = EpilogueArguments::default();
                 let nothing = |_: usize, _: &mut [f32]| Ok(());
                 let shaped = self.shaped(packed, frame, context).map_err(failed)?;
-                let made = self.run_packed(operator, shaped, epilogue, nothing, frame, context);
-                let made = made.map_err(failed)?;
+                let result = self.run_packed(operator, shaped, epilogue, nothing, frame, context);
+                let result = result.map_err(failed)?;
                 frame.release(&self.last)?;
-                vec![made]
+                vec![result]
             }
             Implementation::Control(control) => {
                 let values = self.values(frame).map_err(failed)?;
-                let made = control.run(&self.op, values.0, &values.1, context);
-                made.map_err(|error| match error {
+                let results = control.run(&self.op, values.0, &values.1, context);
+                results.map_err(|error| match error {
                     Error::Program(finding) => failed(finding),
                     Error::Op(inner) => failed(inner.finding.clone().within(format!(
                         "in its subgraph, operator {} (`{}`)",
@@ -494,7 +494,7 @@ impl Node {
                 })?
             }
         };
-        self.keep(made, charging, frame, context).map_err(failed)
+        self.store(results, charging, frame, context).map_err(failed)
     }
 
     /// Returns the inputs of a control operator, and the outer values that its subgraphs read. Registers with no later
@@ -557,7 +557,7 @@ impl Node {
         frame: &Frame,
         context: Context<'_>,
     ) -> Outcome<Option<Vec<Value>>> {
-        let inputs = self.given(frame)?;
+        let inputs = self.input_values(frame)?;
         if let Implementation::Kernel(_, Path::Fast(fast)) = &self.implementation
             && !(fast.accepts)(&inputs)
         {
@@ -575,8 +575,8 @@ impl Node {
                 _ => Ok(None),
             })
         };
-        let made = context.threads.run_if(touched, run)??;
-        Ok(made.map(|made| made.into_iter().map(Value::from).collect()))
+        let results = context.threads.run_if(touched, run)??;
+        Ok(results.map(|results| results.into_iter().map(Value::from).collect()))
     }
 
     /// Returns the first input of an operator with packed constants, and the operator for its dims.
@@ -601,7 +601,7 @@ impl Node {
         frame: &Frame,
         context: Context<'_>,
     ) -> Outcome<Value> {
-        let inputs = self.given(frame)?;
+        let inputs = self.input_values(frame)?;
         let (touched, _results) = self.touched(&inputs, Working::NONE, frame, context)?;
         let first = inputs.first().copied().flatten();
         let _copy = reserve_copies(operator, first.into_iter(), context)?;
@@ -610,20 +610,20 @@ impl Node {
     }
 
     /// Returns the inputs.
-    fn given<'f>(&self, frame: &'f Frame) -> Outcome<Vec<Option<&'f Value>>> {
+    fn input_values<'f>(&self, frame: &'f Frame) -> Outcome<Vec<Option<&'f Value>>> {
         let input =
             |register: &Option<usize>| register.map(|register| frame.value(register)).transpose();
         self.inputs.iter().map(input).collect()
     }
 
     /// Runs a kernel.
-    fn apply(
+    fn run_reference(
         &self,
         operator: &Operator,
         frame: &mut Frame,
         context: Context<'_>,
     ) -> Outcome<Vec<Value>> {
-        let inputs = self.given(frame)?;
+        let inputs = self.input_values(frame)?;
         let (touched, _results) = self.touched(&inputs, operator.working, frame, context)?;
         if let Some(bytes) = self.bytes.filter(|bytes| *bytes > SMALL) {
             frame.buffers.trim(bytes);
@@ -638,18 +638,18 @@ impl Node {
     }
 
     /// Stores results in their registers.
-    fn keep<'c>(
+    fn store<'c>(
         &self,
-        made: Vec<Value>,
+        results: Vec<Value>,
         mut charging: Option<Charging<'c>>,
         frame: &mut Frame,
         context: Context<'c>,
     ) -> Outcome<()> {
-        if made.len() < self.outputs.len() {
-            let (wanted, found) = (self.outputs.len(), made.len());
+        if results.len() < self.outputs.len() {
+            let (wanted, found) = (self.outputs.len(), results.len());
             return Err(format!("expected at most {found} outputs, found {wanted}").into());
         }
-        for (register, mut value) in self.outputs.iter().zip(made) {
+        for (register, mut value) in self.outputs.iter().zip(results) {
             let Some(register) = register.filter(|register| !self.last.contains(register)) else {
                 continue;
             };

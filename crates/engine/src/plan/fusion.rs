@@ -1,4 +1,4 @@
-//! Operators that run together.
+//! Operators that run together: chains of element-wise operators, and the epilogue of a product.
 
 use std::collections::{HashMap, HashSet};
 
@@ -6,7 +6,7 @@ use super::{Frame, Implementation, Mode, Node, Path, Registers};
 use crate::context::Context;
 use crate::error::Result;
 use crate::fast::{EpilogueArguments, PackedConstants};
-use crate::fused::{Before, Chain, EpilogueStep};
+use crate::fused::{Chain, EpilogueStep, Producer};
 use crate::layout::ordered;
 use crate::operator::Operator;
 use crate::tensor::Order;
@@ -16,16 +16,16 @@ use crate::value::Value;
 const MAX_CHAIN: usize = 64;
 
 /// Operators that run together: one, or several in one pass where possible.
-pub(super) struct Part {
+pub(super) struct Group {
     pub(super) nodes: Vec<Node>,
-    /// The operators after one with packed constants that the part begins with, or all operators, unless they are always
-    /// what the results end with.
+    /// The operators after one with packed constants that the group begins with, or all operators, unless they are always
+    /// its epilogue.
     chain: Option<Chain>,
-    ended: Option<Ended>,
+    epilogue: Option<FusedEpilogue>,
 }
 
-/// What follows an operator with packed constants, if that is only `Add`, and `Relu` or `Clip` with constant limits.
-struct Ended {
+/// The operators after one with packed constants, if they are only `Add`, and `Relu` or `Clip` with constant limits.
+struct FusedEpilogue {
     /// The register of the result.
     result: usize,
     /// The register of what is added.
@@ -33,7 +33,7 @@ struct Ended {
     limits: Option<[f32; 2]>,
 }
 
-/// The operator with packed constants that a part begins with.
+/// The operator with packed constants that a group begins with.
 struct Head<'p> {
     node: &'p Node,
     operator: &'p Operator,
@@ -42,25 +42,25 @@ struct Head<'p> {
 
 /// Groups operators that can run in the same pass: an operator that works on each element joins the last one that it reads,
 /// if their results have the same dims.
-pub(super) fn parts(nodes: Vec<Node>, mode: Mode) -> Vec<Part> {
+pub(super) fn grouped(nodes: Vec<Node>, mode: Mode) -> Vec<Group> {
     let nodes = if mode == Mode::Fast { postponed(nodes) } else { nodes };
-    let mut parts: Vec<Part> = Vec::new();
-    // The part that computes each register.
+    let mut groups: Vec<Group> = Vec::new();
+    // The group that computes each register.
     let mut owners: HashMap<usize, usize> = HashMap::new();
     for node in nodes {
         let last = node.inputs.iter().flatten().filter_map(|input| owners.get(input)).max();
         let joined = last.copied().filter(|at| {
-            let part = parts.get(*at);
-            mode == Mode::Fast && part.is_some_and(|part| part.accepts(&node))
+            let group = groups.get(*at);
+            mode == Mode::Fast && group.is_some_and(|group| group.accepts(&node))
         });
-        let at = joined.unwrap_or(parts.len());
+        let at = joined.unwrap_or(groups.len());
         owners.extend(node.outputs.iter().flatten().map(|register| (*register, at)));
-        match parts.get_mut(at) {
-            Some(part) => part.nodes.push(node),
-            None => parts.push(Part { nodes: vec![node], chain: None, ended: None }),
+        match groups.get_mut(at) {
+            Some(group) => group.nodes.push(node),
+            None => groups.push(Group { nodes: vec![node], chain: None, epilogue: None }),
         }
     }
-    parts
+    groups
 }
 
 /// Moves operators with packed constants to the operator that reads them, if only that reads them, and it also reads what is
@@ -75,11 +75,11 @@ fn postponed(nodes: Vec<Node>) -> Vec<Node> {
         owners.extend(node.outputs.iter().flatten().map(|register| (*register, number)));
     }
     let reader = |number: usize, node: &Node| {
-        let [Some(made)] = node.outputs[..] else { return None };
+        let [Some(results)] = node.outputs[..] else { return None };
         if !node.is_packed() {
             return None;
         }
-        let [reader] = readers.get(&made)?.as_slice() else { return None };
+        let [reader] = readers.get(&results)?.as_slice() else { return None };
         let fits = |link: &&Node| link.is_link() && link.dims.is_some() && link.dims == node.dims;
         let link = nodes.get(*reader).filter(fits)?;
         let last = link.inputs.iter().flatten().filter_map(|input| owners.get(input)).max()?;
@@ -114,15 +114,15 @@ fn limits(node: &Node, constants: &Registers) -> Option<[f32; 2]> {
     }
 }
 
-/// Returns what follows an operator, if its results can end with that.
-fn ended(
+/// Returns the operators after `head` as its epilogue, if they can be one.
+fn fused_epilogue(
     head: &Node,
     links: &[Node],
     released: &HashSet<usize>,
     constants: &Registers,
-) -> Option<Ended> {
+) -> Option<FusedEpilogue> {
     let single = |node: &Node| match node.outputs[..] {
-        [Some(made)] => Some(made),
+        [Some(results)] => Some(results),
         _ => None,
     };
     let (mut result, mut added, mut rest) = (single(head)?, None, links);
@@ -147,10 +147,10 @@ fn ended(
         }
         _ => return None,
     };
-    Some(Ended { result, added, limits })
+    Some(FusedEpilogue { result, added, limits })
 }
 
-impl Part {
+impl Group {
     /// Returns whether an operator can run in the same pass.
     fn accepts(&self, node: &Node) -> bool {
         let Some(first) = self.nodes.first() else { return false };
@@ -161,7 +161,7 @@ impl Part {
             && node.dims == first.dims
     }
 
-    /// Returns the operator with packed constants that the part begins with.
+    /// Returns the operator with packed constants that the group begins with.
     fn head(&self) -> Option<Head<'_>> {
         let node = self.nodes.first()?;
         match &node.implementation {
@@ -180,8 +180,9 @@ impl Part {
         }
         let released: HashSet<usize> =
             self.nodes.iter().flat_map(|node| node.last.iter().copied()).collect();
-        self.ended = self.head().and_then(|head| ended(head.node, links, &released, constants));
-        if self.ended.as_ref().is_some_and(|it| it.added.is_none()) {
+        self.epilogue =
+            self.head().and_then(|head| fused_epilogue(head.node, links, &released, constants));
+        if self.epilogue.as_ref().is_some_and(|it| it.added.is_none()) {
             return;
         }
         let links = links.iter().map(|node| {
@@ -195,45 +196,47 @@ impl Part {
 
     /// Runs an operator with packed constants and the chain after it, each part of the result as soon as it is computed.
     /// Returns `None` if they must run one after the other.
-    fn run_joined(&self, frame: &Frame, context: Context<'_>) -> Result<Option<(usize, Value)>> {
+    fn run_fused(&self, frame: &Frame, context: Context<'_>) -> Result<Option<(usize, Value)>> {
         let Some(Head { node: first, operator, packed }) = self.head() else { return Ok(None) };
-        let joined = || {
+        let run = || {
             let (x, shaped) = first.shaped(packed, frame, context)?;
-            if let Some(Ended { result, added, limits }) = self.ended {
+            if let Some(FusedEpilogue { result, added, limits }) = self.epilogue {
                 let dense = |register| frame.value(register)?.dense();
                 let tensor = added.and_then(|register| dense(register).ok());
-                let epilogue = EpilogueArguments { added: tensor, limits };
-                if tensor.is_some() == added.is_some() && shaped.supports(epilogue) {
+                let arguments = EpilogueArguments { added: tensor, limits };
+                if tensor.is_some() == added.is_some() && shaped.supports(arguments) {
                     let nothing = |_: usize, _: &mut [f32]| Ok(());
-                    let made = first.run_packed(
+                    let results = first.run_packed(
                         operator,
                         (x, shaped),
-                        epilogue,
+                        arguments,
                         nothing,
                         frame,
                         context,
                     )?;
-                    return Ok(Some((result, made)));
+                    return Ok(Some((result, results)));
                 }
             }
             let Some(chain) = &self.chain else { return Ok(None) };
-            let (Some(register), [Some(result)]) = (chain.single(), &first.outputs[..]) else {
+            let (Some(register), [Some(result)]) = (chain.single_result(), &first.outputs[..])
+            else {
                 return Ok(None);
             };
             if !self.nodes.iter().any(|node| node.last.contains(result)) {
                 return Ok(None);
             }
             let (dims, order) = shaped.result();
-            let before = Before { register: *result, dims, order };
-            let Some(bound) = chain.bind(&frame.registers, Some(before))? else {
+            let producer = Producer { register: *result, dims, order };
+            let Some(bound) = chain.bind(&frame.registers, Some(producer))? else {
                 return Ok(None);
             };
-            let then = |begin: usize, results: &mut [f32]| bound.finish(begin, results);
+            let then = |begin: usize, results: &mut [f32]| bound.apply_in_place(begin, results);
             let epilogue = EpilogueArguments::default();
-            let made = first.run_packed(operator, (x, shaped), epilogue, then, frame, context)?;
-            Ok(Some((register, made)))
+            let results =
+                first.run_packed(operator, (x, shaped), epilogue, then, frame, context)?;
+            Ok(Some((register, results)))
         };
-        joined().map_err(|finding| first.failed(finding))
+        run().map_err(|finding| first.failed(finding))
     }
 
     /// Returns the kinds of the operators, and the name of the first one.
@@ -248,22 +251,22 @@ impl Part {
 
     pub(super) fn run(&self, frame: &mut Frame, context: Context<'_>) -> Result<()> {
         let mut rest = &self.nodes[..];
-        let mut made = self.run_joined(frame, context)?.map(|made| vec![made]);
-        if let (None, Some(chain)) = (&made, &self.chain) {
+        let mut results = self.run_fused(frame, context)?.map(|results| vec![results]);
+        if let (None, Some(chain)) = (&results, &self.chain) {
             if let (Some(_), Some((first, links))) = (self.head(), rest.split_first()) {
                 first.run(frame, context)?;
                 rest = links;
             }
-            made = chain.run(&frame.registers, &frame.buffers, context.threads)?;
+            results = chain.run(&frame.registers, &frame.buffers, context.threads)?;
         }
-        let Some(made) = made else {
+        let Some(results) = results else {
             return rest.iter().try_for_each(|node| node.run(frame, context));
         };
         for node in rest {
             context.step()?;
             frame.release(&node.last)?;
         }
-        for (register, value) in made {
+        for (register, value) in results {
             frame.put(register, value)?;
         }
         Ok(())

@@ -6,43 +6,43 @@ use std::ops::Range;
 use lodstone_model::DType;
 use lodstone_schema::Finding;
 
-use super::rules::{Lane, truth};
+use super::rules::{Class, truth};
 use crate::error::Outcome;
 use crate::layout::{Floats, ordered};
 use crate::tensor::{Dense, Elements, Order, elements};
 
 /// An input of a chain, whose elements are in the order of the results.
-pub(super) enum Read {
+pub(super) enum Input {
     Numbers(Floats),
     Truths(Elements<u8>),
     /// One value for all elements.
-    All(f32),
+    Scalar(f32),
     /// A tensor that is broadcast: each dim of the results, outermost in memory first, with the distance in elements
     /// between its successive indices.
-    Spread(Floats, Vec<(usize, usize)>),
+    Broadcast(Floats, Vec<(usize, usize)>),
     /// The results of the operator before the chain, which are in place.
-    Before,
+    Produced,
 }
 
-impl Read {
+impl Input {
     /// Reads a tensor for results of the given dims, in their order.
     pub(super) fn of(
         value: &Dense,
-        lane: Lane,
+        class: Class,
         dims: &[usize],
         order: Order,
     ) -> Outcome<Option<Self>> {
         if value.count() == 1 {
-            let one = match lane {
-                Lane::Number | Lane::Limit => ordered(value, Order::RowMajor)?.first().copied(),
-                Lane::Truth => value.to_f64()?.first().map(|one| truth(*one != 0.0)),
+            let one = match class {
+                Class::Number | Class::Limit => ordered(value, Order::RowMajor)?.first().copied(),
+                Class::Truth => value.to_f64()?.first().map(|one| truth(*one != 0.0)),
             };
-            return Ok(one.map(Self::All));
+            return Ok(one.map(Self::Scalar));
         }
-        Ok(match lane {
-            Lane::Limit => None,
-            Lane::Number if value.dims() == dims => Some(Self::Numbers(ordered(value, order)?)),
-            Lane::Number => {
+        Ok(match class {
+            Class::Limit => None,
+            Class::Number if value.dims() == dims => Some(Self::Numbers(ordered(value, order)?)),
+            Class::Number => {
                 let own = Order::RowMajor.strides(value.dims());
                 let skipped = dims.len() - value.dims().len();
                 let step = |at: usize| {
@@ -52,9 +52,9 @@ impl Read {
                 };
                 let sides = order.axes(dims.len()).zip(order.dims(dims));
                 let sides = sides.map(|(at, dim)| (dim, step(at).unwrap_or(0))).collect();
-                Some(Self::Spread(ordered(value, Order::RowMajor)?, sides))
+                Some(Self::Broadcast(ordered(value, Order::RowMajor)?, sides))
             }
-            Lane::Truth => {
+            Class::Truth => {
                 let is_plain = value.dims() == dims && value.is_row_major();
                 match is_plain && order == Order::RowMajor && value.dtype() == DType::Bool {
                     true => Some(Self::Truths(elements(value, order)?)),
@@ -65,22 +65,22 @@ impl Read {
     }
 
     /// Copies a block into the scratch space, unless it can be read in place.
-    pub(super) fn fill(&self, place: &Range<usize>, room: &mut Vec<f32>) -> Outcome<()> {
+    pub(super) fn fill(&self, place: &Range<usize>, into: &mut Vec<f32>) -> Outcome<()> {
         match self {
-            Self::Numbers(_) | Self::Before => {}
+            Self::Numbers(_) | Self::Produced => {}
             Self::Truths(truths) => {
-                room.clear();
+                into.clear();
                 let truths = truths.get(place.clone());
                 let truths = truths.ok_or_else(|| {
                     Finding::internal("an input of a chain is too short for a block")
                 })?;
-                room.extend(truths.iter().map(|truth| f32::from(*truth)));
+                into.extend(truths.iter().map(|truth| f32::from(*truth)));
             }
-            // What is there from the block before is the same value.
-            Self::All(value) => room.resize(place.len(), *value),
-            Self::Spread(numbers, sides) => {
-                room.clear();
-                spread(numbers, sides, place, room);
+            // What is produced from the block before is the same value.
+            Self::Scalar(value) => into.resize(place.len(), *value),
+            Self::Broadcast(numbers, sides) => {
+                into.clear();
+                broadcast(numbers, sides, place, into);
             }
         }
         Ok(())
@@ -89,7 +89,7 @@ impl Read {
 
 /// Appends the elements of a tensor that is broadcast: each dim of the results with the distance of its indices. Fewer are
 /// appended if the tensor is too short, which a chain reports.
-fn spread(numbers: &[f32], sides: &[(usize, usize)], place: &Range<usize>, room: &mut Vec<f32>) {
+fn broadcast(numbers: &[f32], sides: &[(usize, usize)], place: &Range<usize>, into: &mut Vec<f32>) {
     let Some(((inner, step), outer)) = sides.split_last() else { return };
     let mut at = place.start;
     while at < place.end {
@@ -101,11 +101,11 @@ fn spread(numbers: &[f32], sides: &[(usize, usize)], place: &Range<usize>, room:
         }
         let run = (inner - column).min(place.end - at);
         match step {
-            0 => room.extend(numbers.get(begin).into_iter().flat_map(|it| repeat_n(it, run))),
-            1 => room.extend_from_slice(numbers.get(begin..begin + run).unwrap_or_default()),
+            0 => into.extend(numbers.get(begin).into_iter().flat_map(|it| repeat_n(it, run))),
+            1 => into.extend_from_slice(numbers.get(begin..begin + run).unwrap_or_default()),
             _ => {
                 let from = numbers.get(begin..).unwrap_or_default().iter();
-                room.extend(from.step_by(*step).take(run));
+                into.extend(from.step_by(*step).take(run));
             }
         }
         at += run;

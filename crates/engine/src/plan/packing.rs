@@ -19,7 +19,7 @@ use crate::operator::{Fusion, Operator};
 use crate::tensor::Dense;
 use crate::threads::each;
 
-/// The constants of a program, and what is packed of them.
+/// The constants of a program, and their packed forms.
 pub(super) struct Constants<'a> {
     pub(super) registers: &'a Registers,
     /// The names of constants of the program, by their registers; `None` for one that exists in this plan alone.
@@ -31,13 +31,13 @@ pub(super) struct Constants<'a> {
 type Normalization = (Op, Vec<Option<usize>>);
 
 /// A convolution, and its inputs.
-struct Filtered {
+struct Convolved {
     operator: &'static Operator,
     op: Op,
     inputs: Vec<Option<usize>>,
 }
 
-impl Filtered {
+impl Convolved {
     fn of(node: &Node) -> Option<Self> {
         let (op, inputs) = (node.op.clone(), node.inputs.clone());
         Some(Self { operator: node.operator()?, op, inputs })
@@ -62,7 +62,7 @@ impl Constants<'_> {
 
     /// Packs the filters of convolutions and the right matrices of products. A normalization of their results becomes a
     /// convolution whose filter is normalized; the one that it reads remains if something else reads it.
-    pub(super) fn prepare(
+    pub(super) fn pack(
         &self,
         mut nodes: Vec<Node>,
         outputs: &[usize],
@@ -70,12 +70,12 @@ impl Constants<'_> {
     ) -> Result<Vec<Node>> {
         let is_single = |node: &Node| matches!(&node.outputs[..], [Some(_)]);
         let is_convolution = |node: &Node| node.packing() == Some(Packing::Convolution);
-        let convolutions: HashMap<usize, Filtered> = nodes
+        let convolutions: HashMap<usize, Convolved> = nodes
             .iter()
             .filter(|node| is_single(node) && is_convolution(node))
             .flat_map(|node| {
                 let outputs = node.outputs.iter().flatten();
-                outputs.filter_map(|output| Some((*output, Filtered::of(node)?)))
+                outputs.filter_map(|output| Some((*output, Convolved::of(node)?)))
             })
             .collect();
         let normalizations: Vec<_> = nodes
@@ -89,7 +89,7 @@ impl Constants<'_> {
             })
             .collect();
         let replaced = self.each(normalizations, context, |(input, convolution, by, node)| {
-            let Filtered { operator, op, inputs } = convolution;
+            let Convolved { operator, op, inputs } = convolution;
             let packed = self.convolution(op, inputs, Some(&by), context);
             let packed = packed.map_err(|finding| node.failed(finding))?;
             Ok(packed.map(|packed| {
@@ -156,9 +156,9 @@ impl Constants<'_> {
     ) -> Result<Vec<R>> {
         let constants = self.registers.iter().flatten().filter_map(|it| it.dense().ok());
         let bytes = constants.map(Dense::nbytes).sum();
-        let mut made: Vec<Option<Result<R>>> = Vec::new();
-        made.resize_with(items.len(), || None);
-        let pairs = items.into_iter().zip(&mut made).collect();
+        let mut results: Vec<Option<Result<R>>> = Vec::new();
+        results.resize_with(items.len(), || None);
+        let pairs = items.into_iter().zip(&mut results).collect();
         let work = || {
             each(pairs, |(): &mut (), _, (item, into)| {
                 *into = Some(of(item));
@@ -166,7 +166,7 @@ impl Constants<'_> {
             })
         };
         context.threads.run_if(bytes, work).flatten().map_err(Error::Program)?;
-        made.into_iter().flatten().collect()
+        results.into_iter().flatten().collect()
     }
 
     /// Packs the filter of a convolution, and of a normalization of its result, once for all plans; `None` if it is not
@@ -182,7 +182,7 @@ impl Constants<'_> {
         let statistics = normalization.map(|(_, inputs)| &inputs[..]).unwrap_or_default();
         let constants: Vec<Option<usize>> =
             inputs.iter().skip(1).chain(statistics).copied().collect();
-        let make = || {
+        let pack = || {
             let Some(filter) = self.dense(*filter) else { return Ok(None) };
             let bias = bias.first().and_then(|register| self.dense(*register));
             let affine = match normalization {
@@ -196,8 +196,8 @@ impl Constants<'_> {
                 }
                 None => None,
             };
-            let made = Convolution::new(op, filter, bias, affine.as_ref(), None)?;
-            Ok(made.map(PackedOperator::Convolution))
+            let convolution = Convolution::new(op, filter, bias, affine.as_ref(), None)?;
+            Ok(convolution.map(PackedOperator::Convolution))
         };
         let epsilon =
             |(op, _): &Normalization| Ok::<_, Finding>(Call::new(op, &[])?.float("epsilon", 1e-5));
@@ -210,7 +210,7 @@ impl Constants<'_> {
             is_dense: is_dense(op)?,
             epsilon: epsilon.map(f32::to_bits),
         };
-        self.kept(&constants, form, make, context)
+        self.cached(&constants, form, pack, context)
     }
 
     /// Packs the right matrix of a product once for all plans; `None` if it is not constant, or there is no fast kernel for
@@ -222,7 +222,7 @@ impl Constants<'_> {
         context: Context<'_>,
     ) -> Outcome<Option<Arc<PackedConstants>>> {
         let [_, constants @ ..] = inputs else { return Ok(None) };
-        let make = || {
+        let pack = || {
             let [right, bias @ ..] = constants else { return Ok(None) };
             let Some(right) = self.dense(*right) else { return Ok(None) };
             let bias = bias.first().and_then(|register| self.dense(*register));
@@ -238,7 +238,7 @@ impl Constants<'_> {
             alpha: bits("alpha"),
             beta: bits("beta"),
         };
-        self.kept(constants, form, make, context)
+        self.cached(constants, form, pack, context)
     }
 
     /// Packs the weights of recurrent cells once for all plans; `None` if they are not constant, or there is no fast kernel
@@ -249,18 +249,18 @@ impl Constants<'_> {
         node: &Node,
         context: Context<'_>,
     ) -> Outcome<Option<Arc<PackedConstants>>> {
-        let given = |number: usize| node.inputs.get(number).copied().flatten();
-        let unrolled = Unrolled::of(gates, &node.op, |number| given(number).is_some())?;
+        let register = |number: usize| node.inputs.get(number).copied().flatten();
+        let unrolled = Unrolled::of(gates, &node.op, |number| register(number).is_some())?;
         let Some(unrolled) = unrolled else { return Ok(None) };
-        let make = || {
-            let (Some(input), Some(recurrent)) = (self.dense(given(1)), self.dense(given(2)))
+        let pack = || {
+            let (Some(input), Some(recurrent)) = (self.dense(register(1)), self.dense(register(2)))
             else {
                 return Ok(None);
             };
-            let made = Cells::new(&unrolled, input, recurrent, self.dense(given(3)))?;
-            Ok(made.map(PackedOperator::Cells))
+            let cells = Cells::new(&unrolled, input, recurrent, self.dense(register(3)))?;
+            Ok(cells.map(PackedOperator::Cells))
         };
-        self.kept(&[1, 2, 3].map(given), Form::Cells(unrolled.clone()), make, context)
+        self.cached(&[1, 2, 3].map(register), Form::Cells(unrolled.clone()), pack, context)
     }
 
     /// Packs the weights of a product of 8-bit integers once for all plans; `None` if they are not constant, or there is no
@@ -271,24 +271,25 @@ impl Constants<'_> {
         node: &Node,
         context: Context<'_>,
     ) -> Outcome<Option<Arc<PackedConstants>>> {
-        let given = |number: usize| node.inputs.get(number).copied().flatten();
+        let register = |number: usize| node.inputs.get(number).copied().flatten();
         let Some(is_transposed) = kind.is_transposed(&node.op)? else { return Ok(None) };
-        let [weights, zero] = kind.weights().map(given);
-        let make = || {
+        let [weights, zero] = kind.weights().map(register);
+        let pack = || {
             let Some(weights) = self.dense(weights) else { return Ok(None) };
-            let made = Integers::new((kind, is_transposed), &node.op, weights, self.dense(zero))?;
-            Ok(made.map(PackedOperator::Integers))
+            let integers =
+                Integers::new((kind, is_transposed), &node.op, weights, self.dense(zero))?;
+            Ok(integers.map(PackedOperator::Integers))
         };
         let groups = Call::new(&node.op, &[])?.int("group", 1);
-        self.kept(&[weights, zero], Form::Integers { kind, is_transposed, groups }, make, context)
+        self.cached(&[weights, zero], Form::Integers { kind, is_transposed, groups }, pack, context)
     }
 
-    /// Returns what is packed of constants; `None` if one of them is not constant, or there is no fast kernel.
-    fn kept(
+    /// Returns packed constants, once for all plans; `None` if one of them is not constant, or there is no fast kernel.
+    fn cached(
         &self,
         constants: &[Option<usize>],
         form: Form,
-        make: impl FnOnce() -> Outcome<Option<PackedOperator>>,
+        pack: impl FnOnce() -> Outcome<Option<PackedOperator>>,
         context: Context<'_>,
     ) -> Outcome<Option<Arc<PackedConstants>>> {
         if !constants.iter().all(|it| it.is_none() || self.dense(*it).is_some()) {
@@ -300,6 +301,6 @@ impl Constants<'_> {
         };
         let key = constants.iter().map(name).collect::<Option<_>>();
         let key = key.map(|constants| Key { constants, form });
-        self.packed.get(key, make, context.budget)
+        self.packed.get(key, pack, context.budget)
     }
 }
