@@ -12,7 +12,7 @@ use crate::tensor::{Comparison, Dense, Extreme, floats, integers};
 
 /// The operators of this family.
 pub(super) const OPERATORS: &[Operator] = &[
-    Operator::dense("Celu", celu).working(0, 4),
+    Operator::dense("Celu", celu).working(0, 12),
     Operator::dense("Elu", elu).working(0, 2),
     Operator::dense("Gelu", gelu).fused(fused_gelu).error(5e-7).working(0, 12),
     Operator::dense("HardSigmoid", hard_sigmoid).fused(fused_hard_sigmoid),

@@ -5,7 +5,7 @@ use crate::operator::Operator;
 use crate::tensor::{Dense, bounded};
 
 /// The operators of this family.
-pub(super) const OPERATORS: &[Operator] = &[Operator::dense("Det", determinants).working(12, 0)];
+pub(super) const OPERATORS: &[Operator] = &[Operator::dense("Det", determinants).working(20, 0)];
 
 fn determinants(call: &Call<'_>) -> Outputs {
     let x = call.input(0)?;

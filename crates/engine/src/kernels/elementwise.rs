@@ -54,7 +54,7 @@ pub(super) const OPERATORS: &[Operator] = &[
     Operator::dense("GreaterOrEqual", |call| compare(call, Comparison::LessOrEqual, true))
         .fused(|_| Some(Rule::comparison(f32::ge))),
     Operator::dense("IsInf", is_inf).working(0, 2),
-    Operator::dense("IsNaN", |call| one(call.input(0)?.is_nan()?)),
+    Operator::dense("IsNaN", |call| one(call.input(0)?.is_nan()?)).working(0, 8),
     Operator::dense("Less", |call| compare(call, Comparison::Less, false))
         .fused(|_| Some(Rule::comparison(f32::lt))),
     Operator::dense("LessOrEqual", |call| compare(call, Comparison::LessOrEqual, false))

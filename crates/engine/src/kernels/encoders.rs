@@ -20,10 +20,10 @@ use crate::value::{Strings, Value};
 pub(super) const OPERATORS: &[Operator] = &[
     Operator::values("CategoryMapper", map_categories).domain(ML),
     Operator::dense("FeatureVectorizer", join).domain(ML).working(8, 8),
-    Operator::dense("Imputer", impute).domain(ML).working(0, 8),
+    Operator::dense("Imputer", impute).domain(ML).working(0, 16),
     Operator::dense("Normalizer", normalize).domain(ML).working(0, 16),
     Operator::values("OneHotEncoder", one_hot).domain(ML),
-    Operator::dense("Scaler", scale).domain(ML).working(0, 12),
+    Operator::dense("Scaler", scale).domain(ML).working(0, 20),
 ];
 
 /// Returns the number of features of a row.

@@ -18,7 +18,7 @@ use crate::value::{STRING, Strings, Value};
 /// The operators of this family.
 pub(super) const OPERATORS: &[Operator] = &[
     Operator::dense("ArrayFeatureExtractor", extract).domain(ML).working(0, 4).moves(),
-    Operator::dense("Binarizer", binarize).domain(ML).working(0, 8),
+    Operator::dense("Binarizer", binarize).domain(ML).working(0, 16),
     Operator::values("LabelEncoder", encode).domain(ML),
 ];
 

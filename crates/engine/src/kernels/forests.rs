@@ -16,7 +16,7 @@ use crate::tensor::{Dense, bounded};
 
 /// The operators of this family.
 pub(super) const OPERATORS: &[Operator] = &[
-    Operator::dense("TreeEnsembleClassifier", classify).domain(ML).working(12, 16),
+    Operator::dense("TreeEnsembleClassifier", classify).domain(ML).working(20, 16),
     Operator::dense("TreeEnsembleRegressor", regress).domain(ML).working(16, 6),
 ];
 

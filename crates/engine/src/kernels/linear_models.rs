@@ -11,7 +11,7 @@ use crate::tensor::{Dense, product};
 
 /// The operators of this family.
 pub(super) const OPERATORS: &[Operator] = &[
-    Operator::dense("LinearClassifier", classify).domain(ML).working(12, 4),
+    Operator::dense("LinearClassifier", classify).domain(ML).working(16, 4),
     Operator::dense("LinearRegressor", regress).domain(ML).working(12, 8),
 ];
 

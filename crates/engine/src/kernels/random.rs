@@ -21,7 +21,7 @@ use crate::tensor::{Dense, bounded};
 
 /// The operators of this family.
 pub(super) const OPERATORS: &[Operator] = &[
-    Operator::dense("Bernoulli", bernoulli).working(0, 8),
+    Operator::dense("Bernoulli", bernoulli).working(0, 16),
     Operator::dense("Dropout", dropout),
     Operator::dense("Multinomial", multinomial).working(0, 16),
     Operator::dense("RandomNormal", |call| normal(call, &shape(call)?, None)).working(0, 8),

@@ -15,11 +15,13 @@ use crate::tensor::{Dense, floats, product};
 pub(super) const OPERATORS: &[Operator] = &[
     Operator::dense("GRU", |call| run(call, &["Sigmoid", "Tanh"], gru))
         .packed(Packing::Cells(Gates::Gru))
-        .error(1e-6),
+        .error(1e-6)
+        .working(8, 0),
     Operator::dense("LSTM", |call| run(call, &["Sigmoid", "Tanh", "Tanh"], lstm))
         .packed(Packing::Cells(Gates::Lstm))
-        .error(1e-6),
-    Operator::dense("RNN", |call| run(call, &["Tanh"], rnn)),
+        .error(1e-6)
+        .working(8, 0),
+    Operator::dense("RNN", |call| run(call, &["Tanh"], rnn)).working(8, 0),
 ];
 
 /// Computes an LSTM whose input and state are quantized by their range; the weights are not.

@@ -14,7 +14,7 @@ use crate::tensor::{Dense, Order, bounded, elements};
 pub(super) const OPERATORS: &[Operator] = &[
     Operator::dense("Compress", compress).moves(),
     Operator::dense("NonZero", non_zero),
-    Operator::dense("TopK", top_k).working(12, 2),
+    Operator::dense("TopK", top_k).working(20, 2),
     Operator::dense("Unique", unique),
 ];
 

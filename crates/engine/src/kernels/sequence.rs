@@ -24,7 +24,7 @@ pub(super) const OPERATORS: &[Operator] = &[
     Operator::values("SequenceErase", sequence_erase),
     Operator::values("SequenceInsert", sequence_insert),
     Operator::values("SequenceLength", sequence_length),
-    Operator::values("SplitToSequence", split),
+    Operator::values("SplitToSequence", split).working(12, 0),
 ];
 
 fn optional(_: &Op, inputs: &[Option<Value>], memory: Memory<'_>) -> Outputs {

@@ -10,7 +10,7 @@ use crate::tensor::{Dense, bounded};
 /// The operators of this family.
 pub(super) const OPERATORS: &[Operator] = &[
     Operator::dense("Col2Im", from_columns).working(12, 6),
-    Operator::dense("MaxUnpool", unpool).working(2, 8),
+    Operator::dense("MaxUnpool", unpool).working(6, 8),
 ];
 
 /// Adds the elements of all windows at their places: [batch, channels * block, windows] to [batch, channels, image..].

@@ -14,7 +14,7 @@ use crate::value::Value;
 
 /// The operators of this family.
 pub(super) const OPERATORS: &[Operator] =
-    &[Operator::dense("EmbedLayerNormalization", embed).domain(RUNTIME).working(12, 12)];
+    &[Operator::dense("EmbedLayerNormalization", embed).domain(RUNTIME).working(20, 12)];
 
 /// Returns rows of a table: [.., hidden].
 fn rows(call: &Call<'_>, table: usize, numbers: &Dense, shape: &[usize]) -> Outcome<Dense> {

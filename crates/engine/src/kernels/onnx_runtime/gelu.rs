@@ -11,10 +11,10 @@ use crate::tensor::{Dense, floats};
 
 /// The operators of this family.
 pub(super) const OPERATORS: &[Operator] = &[
-    Operator::dense("BiasGelu", |call| biased(call, exact)).domain(RUNTIME).working(0, 16),
+    Operator::dense("BiasGelu", |call| biased(call, exact)).domain(RUNTIME).working(0, 24),
     Operator::dense("BiasSplitGelu", split).domain(RUNTIME).working(12, 20),
     Operator::dense("FastGelu", |call| biased(call, fast)).domain(RUNTIME).working(0, 24),
-    Operator::dense("Gelu", |call| wide(call.input(0)?, exact)).domain(RUNTIME).working(0, 12),
+    Operator::dense("Gelu", |call| wide(call.input(0)?, exact)).domain(RUNTIME).working(0, 20),
     Operator::dense("QuickGelu", quick).domain(RUNTIME).working(0, 4),
 ];
 

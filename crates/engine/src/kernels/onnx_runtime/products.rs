@@ -18,7 +18,7 @@ use crate::tensor::{Dense, product};
 pub(super) const OPERATORS: &[Operator] = &[
     Operator::dense("DynamicQuantizeMatMul", dynamic_product).domain(RUNTIME).working(12, 12),
     Operator::dense("FusedConv", conv).domain(RUNTIME).working(0, 4),
-    Operator::dense("FusedGemm", gemm).domain(RUNTIME).working(2, 2),
+    Operator::dense("FusedGemm", gemm).domain(RUNTIME).working(8, 2),
     Operator::dense("FusedMatMul", |call| one(fused(call)?)).domain(RUNTIME).working(2, 2),
     Operator::dense("MatMulIntegerToFloat", integer_product).domain(RUNTIME).working(16, 8),
     Operator::dense("NhwcConv", channels_last_conv).domain(RUNTIME).working(0, 2),
