@@ -4,7 +4,6 @@ use bytes::Bytes;
 use lodstone_model::Op;
 use lodstone_schema::Finding;
 
-use super::DenseKernel;
 use crate::budget::Memory;
 use crate::call::{Call, Outputs};
 use crate::dims::long;
@@ -23,7 +22,7 @@ pub(super) fn has_strings(inputs: &[Option<&Value>]) -> bool {
 
 /// Runs a kernel on the indices of the strings of all inputs.
 pub(super) fn run(
-    run: DenseKernel,
+    run: fn(&Call<'_>) -> Outputs,
     op: &Op,
     inputs: &[Option<Value>],
     memory: Memory<'_>,

@@ -2,7 +2,7 @@
 //!
 //! | module | content |
 //! |---|---|
-//! | `picture` | the format of a file, its header, errors |
+//! | `picture` | the header of a file, errors |
 //! | `bmp`, `jpeg`, `png`, `pnm`, `tiff`, `webp` | one format each: dims and memory, then pixels |
 //! | `samples` | conversion of samples to 8-bit RGB |
 //!
@@ -20,9 +20,10 @@ mod webp;
 use lodstone_model::DType;
 use lodstone_schema::{Code, Finding};
 
-use crate::call::{Call, Outputs};
+use self::picture::{Failure, Picture};
+use crate::call::{Call, Outputs, one};
 use crate::operator::Operator;
-use crate::tensor::Dense;
+use crate::tensor::{Dense, bounded};
 
 /// The operators of this family.
 pub(super) const OPERATORS: &[Operator] = &[Operator::dense("ImageDecoder", decode)];
@@ -32,8 +33,6 @@ const MAX_BYTES: u64 = 1 << 30;
 
 /// Returns the pixels of an image file: [height, width, channels].
 fn decode(call: &Call<'_>) -> Outputs {
-    use picture::{Failure, Picture};
-
     let wrong = |failure| match failure {
         Failure::Wrong(reason) => Finding::from(format!("cannot decode the image: {reason}")),
         Failure::Limit(reason) => {
@@ -48,10 +47,10 @@ fn decode(call: &Call<'_>) -> Outputs {
     let _file = call.workspace(&x.shape(), 2)?;
     let bytes = x.bytes()?;
     let format = call.text("pixel_format").unwrap_or_else(|| "RGB".to_owned());
-    let picture = picture::open(&bytes, call.memory.left().min(MAX_BYTES)).map_err(wrong)?;
+    let picture = open(&bytes, call.memory.left().min(MAX_BYTES)).map_err(wrong)?;
     let Picture { width, height, size, memory, pixels } = picture;
     let [height, width] = [height, width].map(|side| side as usize);
-    crate::tensor::bounded(&[height, width, 4])?;
+    bounded(&[height, width, 4])?;
     if size > MAX_BYTES {
         let wrong = format!("the image has {size} bytes, more than {MAX_BYTES}");
         return Err(Finding::new(Code::Limit, wrong));
@@ -70,5 +69,21 @@ fn decode(call: &Call<'_>) -> Outputs {
         }
         other => return Err(format!("pixel format `{other}` is not supported").into()),
     };
-    crate::call::one(Dense::from_vec(pixels, [height, width, channels])?)
+    one(Dense::from_vec(pixels, [height, width, channels])?)
+}
+
+/// Opens an image file of the format that its first bytes identify. A decoder rejects files that would take more than `most`
+/// bytes.
+fn open(bytes: &[u8], most: u64) -> Result<Picture<'_>, Failure> {
+    match bytes {
+        [0x89, b'P', b'N', b'G', b'\r', b'\n', 0x1a, b'\n', ..] => png::open(bytes, most),
+        [0xff, 0xd8, 0xff, ..] => jpeg::open(bytes),
+        [b'R', b'I', b'F', b'F', _, _, _, _, b'W', b'E', b'B', b'P', ..] => webp::open(bytes),
+        [b'M', b'M', 0, b'*', ..] | [b'I', b'I', b'*', 0, ..] => tiff::open(bytes, most),
+        [b'B', b'M', ..] => bmp::open(bytes),
+        [b'P', b'1'..=b'7', ..] => pnm::open(bytes),
+        _ => {
+            Err(Failure::wrong("expected BMP, JPEG, PNG, PNM, TIFF or WebP, found another format"))
+        }
+    }
 }

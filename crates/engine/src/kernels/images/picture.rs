@@ -38,24 +38,6 @@ impl Failure {
     }
 }
 
-/// Opens an image file of the format that its first bytes identify. A decoder rejects files that would take more than `most`
-/// bytes.
-pub(super) fn open(bytes: &[u8], most: u64) -> Result<Picture<'_>, Failure> {
-    match bytes {
-        [0x89, b'P', b'N', b'G', b'\r', b'\n', 0x1a, b'\n', ..] => super::png::open(bytes, most),
-        [0xff, 0xd8, 0xff, ..] => super::jpeg::open(bytes),
-        [b'R', b'I', b'F', b'F', _, _, _, _, b'W', b'E', b'B', b'P', ..] => {
-            super::webp::open(bytes)
-        }
-        [b'M', b'M', 0, b'*', ..] | [b'I', b'I', b'*', 0, ..] => super::tiff::open(bytes, most),
-        [b'B', b'M', ..] => super::bmp::open(bytes),
-        [b'P', b'1'..=b'7', ..] => super::pnm::open(bytes),
-        _ => {
-            Err(Failure::wrong("expected BMP, JPEG, PNG, PNM, TIFF or WebP, found another format"))
-        }
-    }
-}
-
 /// Returns the number of pixels.
 pub(super) fn count(width: u32, height: u32) -> u64 {
     u64::from(width) * u64::from(height)
