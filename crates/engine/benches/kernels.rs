@@ -61,7 +61,7 @@ fn measure(name: &str, model: &Model, inputs: &[(String, Value)]) {
 
 /// Separates the inputs of a recorded case from its program; `None` if some are no tensors.
 fn case(mut model: Model) -> Option<(Model, Vec<(String, Value)>)> {
-    if model.metadata.get("lodstone.values").is_some() {
+    if model.metadata.contains_key("lodstone.values") {
         return None;
     }
     let (mut inputs, mut outputs) = (Vec::new(), Vec::new());
@@ -119,10 +119,10 @@ fn model(kind: &str, inputs: &[&str]) -> Model {
 fn main() {
     let filter = std::env::args().skip(1).find(|argument| !argument.starts_with('-'));
     let is_asked = |name: &str| filter.as_ref().is_none_or(|filter| name.contains(filter.as_str()));
-    let Ok(entries) = golden().read_dir() else { return eprintln!("no golden files") };
-    let mut paths: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
+    let listed = Location::from(golden().as_path()).list();
+    let Ok(entries) = listed else { return eprintln!("no golden files") };
+    let mut paths: Vec<PathBuf> = entries.iter().map(|entry| golden().join(&entry.name)).collect();
     paths.retain(|path| path.extension().is_some_and(|ending| ending == "onnx"));
-    paths.sort();
     for path in paths {
         let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
         if !is_asked(&name) {

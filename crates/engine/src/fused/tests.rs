@@ -13,10 +13,14 @@ use lodstone_model::{Attribute, AttributeValue, DType, Op, Operand};
 use super::chain::{BLOCK, Chain, MAX_SERIAL, Producer};
 use super::rules::Rule;
 use crate::evaluate::evaluate;
+use crate::gemm::Buffers;
 use crate::kernels::operator;
+use crate::layout;
 use crate::layout::ordered;
 use crate::simd::curves::erf;
-use crate::tensor::Dense;
+use crate::tensor::{Dense, Order};
+use crate::threads::Threads;
+use crate::value::Value;
 
 type Registers = Vec<Option<Value>>;
 

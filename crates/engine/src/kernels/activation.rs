@@ -5,6 +5,7 @@ use lodstone_model::DType;
 use crate::call::{Call, Outputs, one};
 use crate::curves::{Erf, at_least, at_most, sigmoid, softplus};
 use crate::dims::{at_mut, axis, dim_at};
+use crate::error::Outcome;
 use crate::fused::{EpilogueStep, Rule, maximum, minimum};
 use crate::operator::Operator;
 use crate::simd::curves;
@@ -71,6 +72,7 @@ fn leaky_relu(call: &Call<'_>) -> Outputs {
     one(call.input(0)?.leaky(alpha)?)
 }
 
+#[allow(clippy::unnecessary_min_or_max, reason = "unsigned integers are never below 0")]
 fn relu(call: &Call<'_>) -> Outputs {
     let x = call.input(0)?;
     one(match x.dtype().is_float() {
@@ -126,7 +128,7 @@ fn gelu(call: &Call<'_>) -> Outputs {
         true => x.gelu_by_tanh()?,
         false => floats!(x, T => |x| {
             const FACTOR: f64 = std::f64::consts::FRAC_1_SQRT_2;
-            #[expect(clippy::cast_possible_truncation, reason = "single precision has its own")]
+            #[allow(clippy::cast_possible_truncation, reason = "single precision has its own")]
             let curve = Erf::erf(x * (FACTOR as T));
             x * 0.5 * (curve + 1.0)
         })?,
@@ -135,16 +137,16 @@ fn gelu(call: &Call<'_>) -> Outputs {
 
 impl Dense {
     /// Returns floats, those below 0 times a factor.
-    pub(super) fn leaky(&self, alpha: f32) -> crate::error::Outcome<Self> {
+    pub(super) fn leaky(&self, alpha: f32) -> Outcome<Self> {
         floats!(self, T => |x| if x < 0.0 { x * T::from(alpha) } else { x })
     }
 
     /// Returns the approximation of GELU by tanh.
-    pub(super) fn gelu_by_tanh(&self) -> crate::error::Outcome<Self> {
+    pub(super) fn gelu_by_tanh(&self) -> Outcome<Self> {
         let factor = (2.0 / std::f64::consts::PI).sqrt();
         floats!(self, T => |x| {
             let cube = x * x * x;
-            #[expect(clippy::cast_possible_truncation, reason = "single precision has its own")]
+            #[allow(clippy::cast_possible_truncation, reason = "single precision has its own")]
             let curve = ((x + cube * 0.044_715) * (factor as T)).tanh();
             x * 0.5 * (curve + 1.0)
         })

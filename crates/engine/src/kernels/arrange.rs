@@ -71,7 +71,7 @@ fn depth_to_space(call: &Call<'_>) -> Outputs {
     let columns_first = ([examples, inner, block, block, rows, columns], [0, 1, 4, 2, 5, 3]);
     let (apart, order) = call.choice("mode", &[("DCR", depth_first), ("CRD", columns_first)])?;
     let whole = vec![examples, inner, rows * block, columns * block];
-    one(x.reshaped(apart.to_vec())?.permuted(&order)?.reshaped(whole)?)
+    one(x.reshaped(apart)?.permuted(&order)?.reshaped(whole)?)
 }
 
 fn space_to_depth(call: &Call<'_>) -> Outputs {

@@ -207,7 +207,7 @@ impl Term {
         let flat = term.item.reshaped([front, &[back.iter().product()]].concat())?;
         let at = kept.len();
         let item = flat.total(&[at])?;
-        Ok(Self { labels: kept, item: item.reshaped(front.to_vec())? })
+        Ok(Self { labels: kept, item: item.reshaped(front)? })
     }
 
     /// Orders the dims by labels; labels that it does not have become dims of 1.

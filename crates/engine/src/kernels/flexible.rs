@@ -66,7 +66,7 @@ pub(crate) fn scores(op: &Op, inputs: &[Option<Value>]) -> Outcome<Value> {
     let wide = query.widened()?;
     let keys = keys.cast_to(wide.dtype())?.permuted(&[0, 1, 3, 2])?;
     let scores = product(&rows(wide.scaled(scale)?, key_heads)?, &keys)?;
-    Ok(scores.reshaped(whole.to_vec())?.cast_to(precision)?.into())
+    Ok(scores.reshaped(whole)?.cast_to(precision)?.into())
 }
 
 /// Returns the softmax of scores.

@@ -163,7 +163,7 @@ fn batch_normalization(call: &Call<'_>) -> Outputs {
     let blend = |old: &Dense, new: &Dense, number: usize| {
         let input = call.input(number)?;
         let (old, new) = (old.cast_to(kind)?.scaled(keep)?, new.scaled(1.0 - keep)?);
-        Ok::<_, Finding>(old.plus(&new)?.cast_to(input.dtype())?.reshaped(input.shape())?)
+        old.plus(&new)?.cast_to(input.dtype())?.reshaped(input.shape())
     };
     all([
         apply(&batch_mean, &batch_variance)?,

@@ -184,7 +184,7 @@ fn places_of(shape: &[usize], columns: bool) -> Outcome<Dense> {
     let whole = bounded(shape)?;
     let all: Vec<i64> = (0_i64..).take(whole).collect();
     if !columns {
-        return Ok(Dense::longs(&all).reshaped(shape.to_vec())?);
+        return Dense::longs(&all).reshaped(shape);
     }
     // The order of batch and channels does not change.
     let order: Vec<usize> = (0..shape.len().min(2)).chain((2..shape.len()).rev()).collect();

@@ -95,7 +95,7 @@ fn angles(call: &Call<'_>, number: usize, dims: [usize; 3]) -> Outcome<Dense> {
         None if found == dims => cache,
         None => return Err(wrong()),
     };
-    Ok(picked.reshaped(vec![batch, length, 1, half])?)
+    picked.reshaped(vec![batch, length, 1, half])
 }
 
 /// The swish of the first input times the second.

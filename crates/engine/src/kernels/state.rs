@@ -207,7 +207,7 @@ fn linear_attention(call: &Call<'_>) -> Outputs {
     let made: Vec<Vec<f32>> = results.collect();
     // [batch, heads, time, value size]
     let y = Dense::from_vec(made.concat(), [batch, heads, steps, value_size])?;
-    let y = y.permuted(&[0, 2, 1, 3])?.reshaped(packed.to_vec())?.cast_to(query.dtype())?;
+    let y = y.permuted(&[0, 2, 1, 3])?.reshaped(packed)?.cast_to(query.dtype())?;
     all([y, Dense::from_vec(state, dims)?.cast_to(stated)?])
 }
 

@@ -60,7 +60,7 @@ fn pairs<'a>(
     let dims = common(a.dims(), b.dims())?;
     let spread = |strings: &'a Strings| -> Outcome<Vec<&'a Bytes>> {
         let places: Vec<i64> = (0_i64..).take(strings.elements().len()).collect();
-        let places = Dense::longs(&places).reshaped(strings.dims().to_vec())?.expanded(&dims)?;
+        let places = Dense::longs(&places).reshaped(strings.dims())?.expanded(&dims)?;
         let all = strings.elements();
         let found = |place: i64| usize::try_from(place).ok().and_then(|place| all.get(place));
         let list = places.to_longs()?.into_iter().map(found).collect::<Option<_>>();
@@ -174,7 +174,7 @@ fn split(op: &Op, inputs: &[Option<Value>], memory: Memory<'_>) -> Outputs {
         padded.resize(end, Bytes::new());
     }
     let padded = Value::Strings(Strings::new(whole, padded)?);
-    Ok(vec![padded, Dense::longs(&counts).reshaped(x.dims().to_vec())?.into()])
+    Ok(vec![padded, Dense::longs(&counts).reshaped(x.dims())?.into()])
 }
 
 /// How strings are split: at a delimiter or at white space, at most a number of times.

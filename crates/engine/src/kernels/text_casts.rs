@@ -50,7 +50,7 @@ fn parsed(texts: &Strings, to: DType) -> Outcome<Value> {
             // Fractions are cut off.
             let long = |text: String| text.parse().or_else(|_| float(&text).map(whole));
             let numbers = all.map(long).collect::<Outcome<Vec<i64>>>()?;
-            Dense::longs(&numbers).reshaped(dims.to_vec())?.cast_to(kind)?
+            Dense::longs(&numbers).reshaped(dims)?.cast_to(kind)?
         }
     };
     Ok(item.into())

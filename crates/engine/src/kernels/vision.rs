@@ -28,7 +28,7 @@ fn table(x: &Dense) -> Outcome<Dense> {
     order.push(1);
     let channels = dim_at(&shape, 1)?;
     let rows = bounded(&shape)?.checked_div(channels).unwrap_or(0);
-    Ok(x.permuted(&order)?.reshaped(vec![rows, channels])?)
+    x.permuted(&order)?.reshaped(vec![rows, channels])
 }
 
 /// Returns the weighted sum of the rows of each tap.
@@ -51,7 +51,7 @@ fn image(rows: Dense, examples: usize, dims: &[usize]) -> Outcome<Dense> {
     let mut order: Vec<usize> = (0..apart.len()).collect();
     order.pop();
     order.insert(1, apart.len() - 1);
-    Ok(rows.reshaped(apart)?.permuted(&order)?)
+    rows.reshaped(apart)?.permuted(&order)
 }
 
 /// The options of grid sampling.

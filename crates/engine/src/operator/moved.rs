@@ -41,7 +41,7 @@ pub(super) fn run(
                 let first = long(texts.len());
                 texts.extend_from_slice(strings.elements());
                 let indices: Vec<i64> = (first..long(texts.len())).collect();
-                Some(Dense::longs(&indices).reshaped(strings.dims().to_vec())?)
+                Some(Dense::longs(&indices).reshaped(strings.dims())?)
             }
             Some(value) => Some(supported(value.dense()?)?),
             None => None,

@@ -137,7 +137,7 @@ impl<'a, T: Element> Blocks<'a, T> {
                 }
             }
             1 => into.extend_from_slice(self.elements.get(begin..begin + len).unwrap_or_default()),
-            1.. => {
+            2.. => {
                 let from = self.elements.get(begin..).unwrap_or_default();
                 into.extend(from.iter().step_by(steps).take(len));
             }

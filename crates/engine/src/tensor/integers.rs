@@ -124,7 +124,7 @@ impl Dense {
     }
 
     /// Applies a function to pairs of integers, which are widened to 64 bits, and truncated again.
-    #[expect(
+    #[allow(
         clippy::cast_possible_truncation,
         clippy::cast_lossless,
         trivial_numeric_casts,

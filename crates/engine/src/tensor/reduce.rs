@@ -241,7 +241,7 @@ impl Dense {
             let [before, ..] = around(&dims, first)?;
             let [_, dim, after] = around(&dims, last)?;
             let inside: usize = dims.iter().take(last).skip(first).product();
-            let sums = joined.reshaped(&[before, inside * dim, after])?.folded(1, Fold::Sum)?;
+            let sums = joined.reshaped([before, inside * dim, after])?.folded(1, Fold::Sum)?;
             dims.iter_mut().take(last + 1).skip(first).for_each(|dim| *dim = 1);
             joined = sums.reshaped(&dims)?;
         }

@@ -49,7 +49,7 @@ fn apart(x: Dense, heads: usize) -> Outcome<Dense> {
     if !packed.is_multiple_of(heads) || packed == 0 {
         return Err(format!("{packed} elements do not divide into {heads} heads").into());
     }
-    Ok(x.reshaped(vec![batch, length, heads, packed / heads])?.permuted(&[0, 2, 1, 3])?)
+    x.reshaped(vec![batch, length, heads, packed / heads])?.permuted(&[0, 2, 1, 3])
 }
 
 /// Appends heads to those of earlier steps.
@@ -140,7 +140,7 @@ fn multi_head(call: &Call<'_>) -> Outputs {
         if found != parts || x.shape().contains(&0) {
             return Err(Finding::from(format!("expected {parts} parts")).about_input(number));
         }
-        Ok(x.cut(3, at, at + 1)?.reshaped(vec![batch, length, many * size])?)
+        x.cut(3, at, at + 1)?.reshaped(vec![batch, length, many * size])
     };
     let input = |number: usize| call.input(number)?.widened();
     let of_keys = call.optional(1).map_or(0, |keys| keys.shape().len());

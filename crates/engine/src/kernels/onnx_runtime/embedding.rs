@@ -24,7 +24,7 @@ fn rows(call: &Call<'_>, table: usize, numbers: &Dense, shape: &[usize]) -> Outc
     };
     let whole = [shape, &[hidden]].concat();
     bounded(&whole)?;
-    Ok(table.selected(0, &places(numbers, length)?)?.reshaped(whole)?)
+    table.selected(0, &places(numbers, length)?)?.reshaped(whole)
 }
 
 /// Outputs: the normalized sum, the number of words that are not masked, and the sum.

@@ -85,7 +85,7 @@ fn channels_last_conv(call: &Call<'_>) -> Outputs {
     let front = |x: &Dense| -> Outcome<Dense> {
         let rank = x.shape().len();
         let last = rank.checked_sub(1).filter(|last| *last > 1).ok_or("expected spatial dims")?;
-        Ok(x.permuted(&[&[0, last][..], &(1..last).collect::<Vec<_>>()].concat())?)
+        x.permuted(&[&[0, last][..], &(1..last).collect::<Vec<_>>()].concat())
     };
     let bias = bias(call)?;
     let y = convolved(call, &front(call.input(0)?)?, &front(call.input(1)?)?, bias)?;

@@ -31,7 +31,7 @@ fn weights(call: &Call<'_>, number: usize, scale: usize) -> Outcome<Dense> {
         };
         part.reshaped(dims)?.fitted(&packed.shape())
     };
-    Ok(packed.minus(&part(scale + 1)?)?.times(&part(scale)?)?.permuted(&[0, 2, 1])?)
+    packed.minus(&part(scale + 1)?)?.times(&part(scale)?)?.permuted(&[0, 2, 1])
 }
 
 /// Checks the ranks that the kernel relies on.
