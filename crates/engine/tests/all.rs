@@ -2,5 +2,6 @@
 
 mod fast;
 mod hostile;
+mod layers;
 mod models;
 mod nodes;
