@@ -14,7 +14,7 @@ pub const HAS_THREADS: bool = !cfg!(target_family = "wasm");
 pub fn available_memory() -> u64 {
     const UNKNOWN: u64 = 1 << 40;
     let addressable = if usize::BITS == 32 { 1 << 32 } else { UNKNOWN };
-    system::limits().into_iter().flatten().min().unwrap_or(addressable)
+    limits::all().into_iter().flatten().min().unwrap_or(addressable)
 }
 
 /// Returns the number of processors that this process may use.
@@ -59,13 +59,13 @@ impl Stopwatch {
 
 #[cfg(target_os = "linux")]
 #[expect(clippy::disallowed_methods, reason = "reads kernel files, not model files")]
-mod system {
+mod limits {
     use std::fs::read_to_string;
     use std::path::{Path, PathBuf};
 
     use rustix::process::{Resource, getrlimit};
 
-    pub(super) fn limits() -> [Option<u64>; 4] {
+    pub(super) fn all() -> [Option<u64>; 4] {
         let statm = read_to_string("/proc/self/statm").unwrap_or_default();
         let used = |field| pages(&statm, field).unwrap_or(0);
         let left = |resource, field| {
@@ -158,8 +158,8 @@ mod system {
 }
 
 #[cfg(not(target_os = "linux"))]
-mod system {
-    pub(super) fn limits() -> [Option<u64>; 4] {
+mod limits {
+    pub(super) fn all() -> [Option<u64>; 4] {
         [None; 4]
     }
 }
