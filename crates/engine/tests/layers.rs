@@ -8,7 +8,7 @@ use lodstone_store::{Blob, Location};
 
 /// The modules of the engine, from the ground up.
 const LAYERS: &[&[&str]] = &[
-    &["error", "memory", "numerics", "curves"],
+    &["curves", "error", "numerics"],
     &["budget", "profile", "threads"],
     &["context", "simd", "gemm"],
     &["narrow", "tensor"],
