@@ -24,11 +24,13 @@ mod rows;
 mod slices;
 mod tile;
 
+#[cfg(target_arch = "x86_64")]
 pub(crate) use aligned::Aligned;
 pub(crate) use buffers::{Buffer, Buffers, Spare};
 pub(crate) use columns::{Columns, Raw};
 pub(crate) use micro_kernel::{Epilogue, accumulate, add_bias_and_clamp};
 pub(crate) use pack::{PackedMatrix, TileLoop};
+#[cfg(target_arch = "x86_64")]
 pub(crate) use prefetch::Prefetch;
 pub(crate) use rows::{RowBlock, RowSlices, Rows, SLACK, StridedRows};
 pub(crate) use slices::{gather, part_of};
