@@ -4,6 +4,7 @@
 //! `cargo bench --locked --package lodstone-engine --bench kernels [FILTER]`; lines of two revisions are compared by name.
 
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a benchmark prints its figures")]
+#![expect(clippy::expect_used, reason = "a benchmark")]
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -54,7 +55,7 @@ fn measure(name: &str, model: &Model, inputs: &[(String, Value)]) {
             (0..count).for_each(|_| drop(run()));
             begun.elapsed().as_nanos() / u128::from(count)
         };
-        let least = (0..TURNS).map(|_| turn()).min().unwrap_or_default();
+        let least = (0..TURNS).map(|_| turn()).min().expect("turns");
         println!("{name}\t{label}\t{least}");
     }
 }
@@ -107,7 +108,7 @@ fn model(kind: &str, inputs: &[&str]) -> Model {
         ..Block::default()
     };
     let topology = Topology {
-        operator_versions: vec![(String::new(), newest_opset("").unwrap_or(1))],
+        operator_versions: vec![(String::new(), newest_opset("").expect("known"))],
         blocks: vec![block],
         ..Topology::new(Dialect::Onnx)
     };
@@ -142,12 +143,11 @@ fn main() {
         }
         for dims in [[20_u64, 50], [256, 1024]] {
             for inputs in [&["a"][..], &["a", "b"]] {
-                let given: Option<Vec<_>> = inputs
-                    .iter()
-                    .map(|name| Some(((*name).to_owned(), Value::of(&singles(&dims)).ok()?)))
-                    .collect();
+                let value = || Value::of(&singles(&dims)).expect("a value");
+                let given: Vec<_> =
+                    inputs.iter().map(|name| ((*name).to_owned(), value())).collect();
                 let name = format!("{kind} of {} x {dims:?}", inputs.len());
-                measure(&name, &model(kind, inputs), &given.unwrap_or_default());
+                measure(&name, &model(kind, inputs), &given);
             }
         }
     }

@@ -5,9 +5,10 @@ use lodstone_schema::Finding;
 use lodstone_schema::onnx::meaning;
 
 use crate::budget::{Charge, Memory};
+use crate::dims::bounded;
 use crate::error::Outcome;
 use crate::narrow::{supported, widened};
-use crate::tensor::{Dense, bounded};
+use crate::tensor::Dense;
 use crate::value::Value;
 
 /// An operator and its inputs.

@@ -5,7 +5,38 @@ pub(crate) use lodstone_schema::places::at_mut;
 use lodstone_schema::Finding;
 
 use crate::error::Outcome;
-use crate::tensor::bounded;
+
+/// The maximum number of elements of a tensor that is generated from dims alone.
+pub(crate) const MAX_ELEMENTS: usize = 1 << 31;
+
+/// Returns the number of elements of dims, if a tensor of them can be created.
+pub(crate) fn bounded(dims: &[usize]) -> Outcome<usize> {
+    // Dims beside a zero are limited too: their products are computed elsewhere.
+    let some = dims.iter().filter(|dim| **dim > 0);
+    let whole = some.into_iter().try_fold(1_usize, |all, dim| all.checked_mul(*dim));
+    match whole.filter(|all| *all <= MAX_ELEMENTS) {
+        Some(whole) => Ok(if dims.contains(&0) { 0 } else { whole }),
+        None => Err(format!("{dims:?} exceed the limit of {MAX_ELEMENTS} elements").into()),
+    }
+}
+
+/// Returns the broadcast dims of both.
+pub(crate) fn common(a: &[usize], b: &[usize]) -> Outcome<Vec<usize>> {
+    let rank = a.len().max(b.len());
+    let at = |shape: &[usize], place: usize| {
+        let behind = rank - place;
+        shape.len().checked_sub(behind).and_then(|at| shape.get(at)).copied().unwrap_or(1)
+    };
+    let dim = |place: usize| match (at(a, place), at(b, place)) {
+        (one, other) if one == other => Ok(one),
+        (1, other) => Ok(other),
+        (one, 1) => Ok(one),
+        _ => Err(format!("expected shapes that broadcast, found {a:?} and {b:?}").into()),
+    };
+    let dims: Vec<usize> = (0..rank).map(dim).collect::<Outcome<_>>()?;
+    bounded(&dims)?;
+    Ok(dims)
+}
 
 /// Converts a dim, an index or a count to an integer.
 pub(crate) fn long(number: usize) -> i64 {
@@ -52,6 +83,13 @@ pub(crate) fn around(shape: &[usize], axis: usize) -> Outcome<(&[usize], usize, 
         Some((before, [dim, behind @ ..])) => Ok((before, *dim, behind)),
         _ => Err(Finding::internal(format!("axis {axis} is out of range for {shape:?}"))),
     }
+}
+
+/// Returns the permutation that undoes one.
+pub(crate) fn inverse(axes: &[usize]) -> Vec<usize> {
+    let mut back: Vec<usize> = (0..axes.len()).collect();
+    back.sort_by_key(|at| axes.get(*at).copied());
+    back
 }
 
 /// Converts an integer to a number of elements.

@@ -10,7 +10,7 @@ use lodstone_schema::Finding;
 
 use crate::error::Outcome;
 use crate::tensor::dense::Dense;
-use crate::tensor::element::is_number;
+use crate::tensor::element::{is_number, unsupported};
 
 /// How casts to 8-bit floats treat values that the type does not have.
 #[derive(Clone, Copy, Debug)]
@@ -49,7 +49,7 @@ pub(crate) fn supported(dense: &Dense) -> Outcome<Dense> {
     let dtype = dense.dtype();
     match dtype == DType::Bool || is_number(dtype) {
         true => Ok(dense.clone()),
-        false => Err(format!("element type {dtype} is not supported").into()),
+        false => Err(unsupported(dtype)),
     }
 }
 

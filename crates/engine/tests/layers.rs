@@ -8,11 +8,11 @@ use lodstone_store::{Blob, Location};
 
 /// The modules of the engine, from the ground up.
 const LAYERS: &[&[&str]] = &[
-    &["curves", "error", "numerics"],
+    &["curves", "dims", "error", "numerics"],
     &["budget", "profile", "threads"],
     &["context", "simd", "gemm"],
     &["narrow", "tensor"],
-    &["dims", "value"],
+    &["value"],
     &["call", "layout"],
     &["geometry"],
     &["fused"],

@@ -7,11 +7,12 @@ use super::quantized::{
     ByteElements, Inputs, code, limits, needs_general_kernel, shift, sign, wide_code,
 };
 use super::rows::combined;
+use crate::dims::common;
 use crate::error::Outcome;
 use crate::gemm::part_of;
 use crate::layout::{is_channels_last, numbers, ordered, tensor};
 use crate::simd::wide;
-use crate::tensor::{Dense, Elements, Order, common, wrapped};
+use crate::tensor::{Dense, Elements, Order, wrapped};
 use crate::threads::each_chunk;
 use crate::value::Value;
 

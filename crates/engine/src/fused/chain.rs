@@ -9,10 +9,11 @@ use lodstone_schema::Finding;
 
 use super::inputs::Input;
 use super::rules::{Apply, Class, Function, Rule};
+use crate::dims::common;
 use crate::error::Outcome;
 use crate::gemm::{Buffer, Buffers};
 use crate::layout;
-use crate::tensor::{Dense, Order, common};
+use crate::tensor::{Dense, Order};
 use crate::threads::{Threads, each};
 use crate::value::Value;
 
@@ -177,6 +178,7 @@ impl Chain {
         };
         let values: Option<Vec<Option<&Dense>>> = self.reads.iter().map(value).collect();
         let Some(values) = values else { return Ok(None) };
+        // Without a producer, the inputs alone tell the dims.
         let mut dims: Vec<usize> =
             producer.map(|producer| producer.dims.to_vec()).unwrap_or_default();
         for value in values.iter().flatten() {

@@ -55,7 +55,7 @@ impl Input {
                 Some(Self::Broadcast(ordered(value, Order::RowMajor)?, sides))
             }
             Class::Truth => {
-                let is_plain = value.dims() == dims && value.is_row_major();
+                let is_plain = value.dims() == dims && Order::RowMajor.is_of(value);
                 match is_plain && order == Order::RowMajor && value.dtype() == DType::Bool {
                     true => Some(Self::Truths(elements(value, order)?)),
                     false => None,

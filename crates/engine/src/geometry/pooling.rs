@@ -2,9 +2,8 @@
 
 use super::windows::{Windows, spatial};
 use crate::call::Call;
-use crate::dims::count;
+use crate::dims::{bounded, count};
 use crate::error::Outcome;
-use crate::tensor::bounded;
 
 /// The maximum number of elements of a window; each is one step of the computation.
 const MAX_STEPS: usize = 1 << 16;

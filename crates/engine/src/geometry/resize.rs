@@ -3,9 +3,9 @@
 use lodstone_schema::onnx::infer::scaled_size;
 
 use crate::call::Call;
-use crate::dims::{at_mut, axis, count, dim_at, elements, whole};
+use crate::dims::{at_mut, axis, bounded, count, dim_at, elements, whole};
 use crate::error::Outcome;
-use crate::tensor::{Dense, bounded};
+use crate::tensor::Dense;
 
 /// The largest dim whose indices are not charged.
 const LONG: usize = 1 << 16;

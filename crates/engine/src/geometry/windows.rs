@@ -4,9 +4,8 @@ use std::iter::StepBy;
 use std::ops::Range;
 
 use crate::call::Call;
-use crate::dims::{count, dim_at};
+use crate::dims::{MAX_ELEMENTS, bounded, count, dim_at};
 use crate::error::Outcome;
-use crate::tensor::{MAX_ELEMENTS, bounded};
 
 /// The choice of the padding.
 #[derive(Clone, Copy, PartialEq, Eq)]

@@ -35,9 +35,8 @@ pub(super) const OPERATORS: &[Operator] = &[
     Operator::dense("Sigmoid", |call| one(call.input(0)?.sigmoid()?))
         .fused(|_| Some(Rule::unary(curves::sigmoid)))
         .error(5e-7),
-    Operator::dense("Softplus", |call| one(floats!(call.input(0)?, T => |x| softplus(x))?))
-        .working(0, 4),
-    Operator::dense("Softsign", |call| one(floats!(call.input(0)?, T => |x| x / (x.abs() + 1.0))?)),
+    Operator::dense("Softplus", |call| one(call.input(0)?.softplus()?)).working(0, 4),
+    Operator::dense("Softsign", |call| one(call.input(0)?.softsign()?)),
     Operator::dense("Swish", swish),
     Operator::dense("ThresholdedRelu", thresholded_relu).working(0, 2),
 ];
@@ -55,16 +54,12 @@ fn fused_hard_sigmoid(call: &Call<'_>) -> Option<Rule> {
 
 fn elu(call: &Call<'_>) -> Outputs {
     let alpha = call.float("alpha", 1.0);
-    one(floats!(call.input(0)?, T => |x| {
-        if x < 0.0 { (x.exp() - 1.0) * T::from(alpha) } else { x }
-    })?)
+    one(call.input(0)?.elu(alpha)?)
 }
 
 fn hard_sigmoid(call: &Call<'_>) -> Outputs {
     let (alpha, beta) = (call.float("alpha", 0.2), call.float("beta", 0.5));
-    one(floats!(call.input(0)?, T => |x| {
-        at_most(at_least(x * T::from(alpha) + T::from(beta), 0.0), 1.0)
-    })?)
+    one(call.input(0)?.hard_sigmoid(alpha, beta)?)
 }
 
 fn leaky_relu(call: &Call<'_>) -> Outputs {
@@ -76,14 +71,14 @@ fn leaky_relu(call: &Call<'_>) -> Outputs {
 fn relu(call: &Call<'_>) -> Outputs {
     let x = call.input(0)?;
     one(match x.dtype().is_float() {
-        true => floats!(x, T => |x| at_least(x, 0.0))?,
+        true => x.relu()?,
         false => integers!(x, T => |x| x.max(0))?,
     })
 }
 
 fn thresholded_relu(call: &Call<'_>) -> Outputs {
     let alpha = call.float("alpha", 1.0);
-    one(floats!(call.input(0)?, T => |x| if x <= T::from(alpha) { 0.0 } else { x })?)
+    one(call.input(0)?.thresholded(alpha)?)
 }
 
 fn celu(call: &Call<'_>) -> Outputs {
@@ -126,23 +121,59 @@ fn gelu(call: &Call<'_>) -> Outputs {
         (call.input(0)?, call.choice("approximate", &[("none", false), ("tanh", true)])?);
     one(match by_tanh {
         true => x.gelu_by_tanh()?,
-        false => floats!(x, T => |x| {
+        false => x.gelu()?,
+    })
+}
+
+/// Activations that other operators have, too.
+impl Dense {
+    /// Returns floats, and 0 in place of those below it.
+    pub(super) fn relu(&self) -> Outcome<Self> {
+        floats!(self, T => |x| at_least(x, 0.0))
+    }
+
+    /// Returns floats, and an exponential curve in place of those below 0.
+    pub(super) fn elu(&self, alpha: f32) -> Outcome<Self> {
+        floats!(self, T => |x| if x < 0.0 { (x.exp() - 1.0) * T::from(alpha) } else { x })
+    }
+
+    /// Returns a line between 0 and 1.
+    pub(super) fn hard_sigmoid(&self, alpha: f32, beta: f32) -> Outcome<Self> {
+        floats!(self, T => |x| at_most(at_least(x * T::from(alpha) + T::from(beta), 0.0), 1.0))
+    }
+
+    /// Returns floats, and 0 in place of those up to a limit.
+    pub(super) fn thresholded(&self, alpha: f32) -> Outcome<Self> {
+        floats!(self, T => |x| if x <= T::from(alpha) { 0.0 } else { x })
+    }
+
+    /// Returns `log(1 + exp(x))`.
+    pub(super) fn softplus(&self) -> Outcome<Self> {
+        floats!(self, T => |x| softplus(x))
+    }
+
+    /// Returns `x / (1 + |x|)`.
+    pub(super) fn softsign(&self) -> Outcome<Self> {
+        floats!(self, T => |x| x / (x.abs() + 1.0))
+    }
+
+    /// Returns `x / 2 * (1 + erf(x / sqrt(2)))`.
+    pub(in crate::kernels) fn gelu(&self) -> Outcome<Self> {
+        floats!(self, T => |x| {
             const FACTOR: f64 = std::f64::consts::FRAC_1_SQRT_2;
             #[allow(clippy::cast_possible_truncation, reason = "single precision has its own")]
             let curve = Erf::erf(x * (FACTOR as T));
             x * 0.5 * (curve + 1.0)
-        })?,
-    })
-}
+        })
+    }
 
-impl Dense {
     /// Returns floats, those below 0 times a factor.
     pub(super) fn leaky(&self, alpha: f32) -> Outcome<Self> {
         floats!(self, T => |x| if x < 0.0 { x * T::from(alpha) } else { x })
     }
 
     /// Returns the approximation of GELU by tanh.
-    pub(super) fn gelu_by_tanh(&self) -> Outcome<Self> {
+    pub(in crate::kernels) fn gelu_by_tanh(&self) -> Outcome<Self> {
         let factor = (2.0 / std::f64::consts::PI).sqrt();
         floats!(self, T => |x| {
             let cube = x * x * x;

@@ -1,10 +1,10 @@
 //! Operators that move, repeat, drop or accumulate elements.
 
 use crate::call::{Call, Outputs, one};
-use crate::dims::{at_mut, axis, count, dim_at, dims_from, long};
+use crate::dims::{at_mut, axis, bounded, count, dim_at, dims_from, inverse, long};
 use crate::error::Outcome;
 use crate::operator::Operator;
-use crate::tensor::{Dense, Fold, bounded};
+use crate::tensor::{Dense, Fold};
 
 /// The operators of this family.
 pub(super) const OPERATORS: &[Operator] = &[
@@ -95,8 +95,6 @@ fn reverse_sequence(call: &Call<'_>) -> Outputs {
     let (time, batch) = (axis(time, shape.len())?, axis(batch, shape.len())?);
     let mut order = vec![time, batch];
     order.extend((0..shape.len()).filter(|at| *at != time && *at != batch));
-    let mut back: Vec<usize> = (0..order.len()).collect();
-    back.sort_by_key(|at| order.get(*at).copied());
     let (steps, sequences) = (dim_at(&shape, time)?, dim_at(&shape, batch)?);
     let lengths = call.list(1)?;
     if time == batch || lengths.len() != sequences {
@@ -122,7 +120,7 @@ fn reverse_sequence(call: &Call<'_>) -> Outputs {
         }
     }
     let y = turned.reshaped(vec![steps * sequences, width])?.selected(0, &rows)?;
-    one(y.reshaped(dims)?.permuted(&back)?)
+    one(y.reshaped(dims)?.permuted(&inverse(&order))?)
 }
 
 /// Repeats each dim.

@@ -10,10 +10,10 @@ use lodstone_schema::onnx::dtype;
 
 use super::normalize::softmax;
 use crate::call::{Call, Outputs, all};
-use crate::dims::{count, long};
+use crate::dims::{bounded, common, count, long};
 use crate::error::Outcome;
 use crate::operator::Operator;
-use crate::tensor::{Dense, Extreme, bounded, common, floats_are, product};
+use crate::tensor::{Dense, Extreme, floats_are, product};
 
 /// The operators of this family.
 pub(super) const OPERATORS: &[Operator] =

@@ -4,15 +4,13 @@ use lodstone_model::DType;
 use lodstone_schema::Finding;
 
 use crate::call::{Call, Outputs, one};
-use crate::dims::{count, dim_at};
+use crate::dims::{bounded, count, dim_at};
 use crate::error::Outcome;
 use crate::fast;
 use crate::fast::Packing;
 use crate::geometry::{Windows, spatial};
 use crate::operator::Operator;
-use crate::tensor::{
-    Dense, Number, Order, add_product, bounded, bytes_of, elements, wrapped, zeroed,
-};
+use crate::tensor::{Dense, Number, Order, add_product, bytes_of, elements, wrapped, zeroed};
 use crate::threads::{each, sharing};
 
 /// The operators of this family.

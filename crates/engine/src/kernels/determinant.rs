@@ -1,8 +1,9 @@
 //! Determinants of square matrices.
 
 use crate::call::{Call, Outputs, one};
+use crate::dims::bounded;
 use crate::operator::Operator;
-use crate::tensor::{Dense, bounded};
+use crate::tensor::Dense;
 
 /// The operators of this family.
 pub(super) const OPERATORS: &[Operator] = &[Operator::dense("Det", determinants).working(20, 0)];

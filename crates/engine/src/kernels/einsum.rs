@@ -7,10 +7,10 @@
 use std::collections::HashMap;
 
 use crate::call::{Call, Outputs, one};
-use crate::dims::{at_mut, long};
+use crate::dims::{at_mut, bounded, long};
 use crate::error::Outcome;
 use crate::operator::Operator;
-use crate::tensor::{Dense, bounded, product};
+use crate::tensor::{Dense, product};
 
 /// The operators of this family.
 pub(super) const OPERATORS: &[Operator] = &[Operator::dense("Einsum", einsum).working(4, 0)];

@@ -10,10 +10,10 @@ use super::scores::{Rows, scored};
 use super::sequence::{attribute, value};
 use crate::budget::Memory;
 use crate::call::{Call, Outputs, one};
-use crate::dims::count;
+use crate::dims::{bounded, count};
 use crate::error::Outcome;
 use crate::operator::{ML, Operator};
-use crate::tensor::{Dense, bounded};
+use crate::tensor::Dense;
 use crate::value::{Strings, Value};
 
 /// The operators of this family.

@@ -10,9 +10,10 @@ use super::indexing::places;
 use super::sequence::value;
 use crate::budget::Memory;
 use crate::call::{Call, Outputs, one};
+use crate::dims::bounded;
 use crate::error::Outcome;
 use crate::operator::{ML, Operator};
-use crate::tensor::{Dense, bounded};
+use crate::tensor::Dense;
 use crate::value::{STRING, Strings, Value};
 
 /// The operators of this family.

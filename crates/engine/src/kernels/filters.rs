@@ -7,10 +7,10 @@ use lodstone_schema::Finding;
 use lodstone_schema::onnx::dtype;
 
 use crate::call::{Call, Outputs, one};
-use crate::dims::{count, elements};
+use crate::dims::{bounded, count, elements};
 use crate::error::Outcome;
 use crate::operator::Operator;
-use crate::tensor::{Dense, bounded};
+use crate::tensor::Dense;
 
 /// The operators of this family.
 pub(super) const OPERATORS: &[Operator] = &[

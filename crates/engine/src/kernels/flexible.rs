@@ -9,9 +9,10 @@ use lodstone_schema::onnx::dtype;
 use super::attention::SCORES;
 use super::normalize::softmax;
 use super::sequence::{attribute, value};
+use crate::dims::bounded;
 use crate::error::Outcome;
 use crate::narrow::supported;
-use crate::tensor::{Dense, bounded, product};
+use crate::tensor::{Dense, product};
 use crate::value::Value;
 
 fn item(value: &Value) -> Outcome<Dense> {

@@ -9,10 +9,10 @@ use lodstone_model::{AttributeValue, DType};
 
 use super::scores::{Classes, Second, Transform, best, classified, scored};
 use crate::call::{Call, Outputs, one};
-use crate::dims::count;
+use crate::dims::{bounded, count};
 use crate::error::Outcome;
 use crate::operator::{ML, Operator};
-use crate::tensor::{Dense, bounded};
+use crate::tensor::Dense;
 
 /// The operators of this family.
 pub(super) const OPERATORS: &[Operator] = &[

@@ -6,10 +6,10 @@ use lodstone_schema::onnx::dtype;
 use lodstone_store::Blob;
 
 use crate::call::{Call, Outputs, one};
-use crate::dims::{at_mut, axis, dims_from, elements, long};
+use crate::dims::{MAX_ELEMENTS, at_mut, axis, bounded, dims_from, elements, long};
 use crate::narrow::supported;
 use crate::operator::Operator;
-use crate::tensor::{Dense, MAX_ELEMENTS, bounded};
+use crate::tensor::Dense;
 
 /// The operators of this family.
 pub(super) const OPERATORS: &[Operator] = &[

@@ -3,11 +3,11 @@
 use lodstone_schema::Finding;
 
 use crate::call::{Call, Outputs, one};
-use crate::dims::{count, dims_from, elements};
+use crate::dims::{bounded, count, dims_from, elements};
 use crate::error::Outcome;
 use crate::geometry::{Windows, spatial};
 use crate::operator::Operator;
-use crate::tensor::{Dense, bounded, product};
+use crate::tensor::{Dense, product};
 
 /// The operators of this family.
 pub(super) const OPERATORS: &[Operator] = &[

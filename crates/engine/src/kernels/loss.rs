@@ -2,10 +2,10 @@
 
 use super::normalize::log_softmax;
 use crate::call::{Call, Outputs, all, one};
-use crate::dims::long;
+use crate::dims::{bounded, long};
 use crate::error::Outcome;
 use crate::operator::Operator;
-use crate::tensor::{Dense, bounded};
+use crate::tensor::Dense;
 
 /// The operators of this family.
 pub(super) const OPERATORS: &[Operator] = &[

@@ -10,10 +10,9 @@ use std::ops::Range;
 
 use super::scores::{Classes, Rows, Second, Transform, best, classified, logistic, scored};
 use crate::call::{Call, Outputs, one};
-use crate::dims::count;
+use crate::dims::{bounded, count};
 use crate::error::Outcome;
 use crate::operator::{ML, Operator};
-use crate::tensor::bounded;
 
 /// The operators of this family.
 pub(super) const OPERATORS: &[Operator] = &[

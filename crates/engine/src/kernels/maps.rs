@@ -9,10 +9,10 @@ use lodstone_schema::Finding;
 use super::sequence::{attribute, value};
 use crate::budget::Memory;
 use crate::call::Outputs;
-use crate::dims::{count, dim_at, whole};
+use crate::dims::{bounded, count, dim_at, whole};
 use crate::error::Outcome;
 use crate::operator::{ML, Operator};
-use crate::tensor::{Dense, bounded};
+use crate::tensor::Dense;
 use crate::value::{Map, STRING, Strings, VALUE, Value};
 
 /// The operators of this family.

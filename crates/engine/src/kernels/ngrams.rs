@@ -7,10 +7,10 @@ use lodstone_model::{DType, Op};
 use super::sequence::value;
 use crate::budget::Memory;
 use crate::call::{Call, Outputs};
-use crate::dims::count;
+use crate::dims::{bounded, count};
 use crate::error::Outcome;
 use crate::operator::Operator;
-use crate::tensor::{Dense, bounded};
+use crate::tensor::Dense;
 use crate::value::Value;
 
 /// The operators of this family.

@@ -1,11 +1,11 @@
 //! Reshaping, transposing, slicing, splitting and concatenation.
 
 use crate::call::{Call, Outputs, one};
-use crate::dims::{at_mut, axis, count, dim_at, dims_from, long};
+use crate::dims::{at_mut, axis, common, count, dim_at, dims_from, long};
 use crate::error::Outcome;
 use crate::fast;
 use crate::operator::Operator;
-use crate::tensor::{Dense, Slice, common};
+use crate::tensor::{Dense, Slice};
 
 /// The operators of this family.
 pub(super) const OPERATORS: &[Operator] = &[

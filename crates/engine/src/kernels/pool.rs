@@ -4,12 +4,12 @@ use lodstone_model::DType;
 
 use super::planes::{Order, Planes};
 use crate::call::{Call, Outputs, all, one};
-use crate::dims::{dim_at, long};
+use crate::dims::{bounded, dim_at, long};
 use crate::error::Outcome;
 use crate::fast;
 use crate::geometry::{Pooling, Windows};
 use crate::operator::Operator;
-use crate::tensor::{Comparison, Dense, Extreme, Slice, bounded};
+use crate::tensor::{Comparison, Dense, Extreme, Slice};
 
 /// The operators of this family.
 pub(super) const OPERATORS: &[Operator] = &[

@@ -14,10 +14,10 @@ use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
 
 use crate::call::{Call, Outputs, all, one};
-use crate::dims::{count, dims_from, long};
+use crate::dims::{bounded, count, dims_from, long};
 use crate::error::Outcome;
 use crate::operator::Operator;
-use crate::tensor::{Dense, bounded};
+use crate::tensor::Dense;
 
 /// The operators of this family.
 pub(super) const OPERATORS: &[Operator] = &[

@@ -4,7 +4,6 @@ use lodstone_schema::Finding;
 
 use super::quantize::by_range;
 use crate::call::{Call, Outputs};
-use crate::curves::{at_least, at_most, softplus};
 use crate::dims::count;
 use crate::error::Outcome;
 use crate::fast::{Gates, Packing};
@@ -100,29 +99,21 @@ impl Curve {
 
     fn of(self, x: &Dense) -> Outcome<Dense> {
         match self {
-            Self::Relu => floats!(x, T => |x| at_least(x, 0.0)),
+            Self::Relu => x.relu(),
             Self::Tanh => x.tanh(),
             Self::Sigmoid => x.sigmoid(),
-            Self::Softsign => floats!(x, T => |x| x / (x.abs() + 1.0)),
-            Self::Softplus => floats!(x, T => |x| softplus(x)),
+            Self::Softsign => x.softsign(),
+            Self::Softplus => x.softplus(),
             Self::LeakyRelu { alpha } => x.leaky(alpha),
-            Self::ThresholdedRelu { alpha } => {
-                floats!(x, T => |x| if x <= T::from(alpha) { 0.0 } else { x })
-            }
-            Self::Elu { alpha } => {
-                floats!(x, T => |x| if x < 0.0 { (x.exp() - 1.0) * T::from(alpha) } else { x })
-            }
+            Self::ThresholdedRelu { alpha } => x.thresholded(alpha),
+            Self::Elu { alpha } => x.elu(alpha),
             Self::Affine { alpha, beta } => {
                 floats!(x, T => |x| x * T::from(alpha) + T::from(beta))
             }
             Self::ScaledTanh { alpha, beta } => {
                 floats!(x, T => |x| (x * T::from(beta)).tanh() * T::from(alpha))
             }
-            Self::HardSigmoid { alpha, beta } => {
-                floats!(x, T => |x| {
-                    at_most(at_least(x * T::from(alpha) + T::from(beta), 0.0), 1.0)
-                })
-            }
+            Self::HardSigmoid { alpha, beta } => x.hard_sigmoid(alpha, beta),
         }
     }
 }

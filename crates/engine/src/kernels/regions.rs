@@ -1,10 +1,10 @@
 //! Pooling of regions by their maximum.
 
 use crate::call::{Call, Outputs, one};
-use crate::dims::{count, whole};
+use crate::dims::{bounded, count, whole};
 use crate::error::Outcome;
 use crate::operator::Operator;
-use crate::tensor::{Dense, bounded};
+use crate::tensor::Dense;
 
 /// The operators of this family.
 pub(super) const OPERATORS: &[Operator] = &[Operator::dense("MaxRoiPool", max_pool)];

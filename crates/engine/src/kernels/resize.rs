@@ -3,12 +3,12 @@
 use lodstone_model::DType;
 
 use crate::call::{Call, Outputs, one};
-use crate::dims::at_mut;
+use crate::dims::{at_mut, bounded};
 use crate::error::Outcome;
 use crate::fast;
 use crate::geometry::resize::{Coordinates, Mode, Modes, Taps, sides};
 use crate::operator::Operator;
-use crate::tensor::{Dense, bounded};
+use crate::tensor::Dense;
 
 /// The operators of this family.
 pub(super) const OPERATORS: &[Operator] =

@@ -5,10 +5,10 @@ use lodstone_schema::Finding;
 use super::attention::heads;
 use super::indexing::places;
 use crate::call::{Call, Outputs, one};
-use crate::dims::{count, dim_at};
+use crate::dims::{bounded, count, dim_at};
 use crate::error::Outcome;
 use crate::operator::Operator;
-use crate::tensor::{Dense, bounded, check_alike};
+use crate::tensor::{Dense, check_alike};
 
 /// The operators of this family.
 pub(super) const OPERATORS: &[Operator] = &[

@@ -4,12 +4,12 @@ use lodstone_model::DType;
 
 use super::indexing::{check_inside, places};
 use crate::call::{Call, Outputs, one};
-use crate::dims::{axis, count, dim_at, long};
+use crate::dims::{axis, bounded, count, dim_at, long};
 use crate::error::Outcome;
 use crate::operator::Operator;
 use crate::tensor::{
-    Dense, Element, Number, Order, bits_of, bounded, bytes_of, check_alike, elements, numbers_of,
-    wrapped,
+    Dense, Element, Number, Order, bits_of, bytes_of, check_alike, elements, numbers_of,
+    unsupported, wrapped,
 };
 
 /// The operators of this family.
@@ -164,16 +164,15 @@ fn put(table: &Dense, targets: &[i64], updates: &Dense, reduction: Reduction) ->
         return Ok(table.clone());
     }
     let dtype = table.dtype();
-    let unsupported = || format!("element type {dtype} is not supported").into();
     if reduction == Reduction::Last {
         return bits_of!(
             dtype.bits(),
             T => scattered::<T>(table, targets, updates, |_, new| new),
-            Err(unsupported())
+            Err(unsupported(dtype))
         );
     }
     if dtype == DType::Bool {
-        return Err(unsupported());
+        return Err(unsupported(dtype));
     }
     // Sums of many elements are too coarse in half precision.
     let (wide, new) = (table.widened()?, updates.widened()?);
@@ -184,9 +183,9 @@ fn put(table: &Dense, targets: &[i64], updates: &Dense, reduction: Reduction) ->
             Reduction::Product => scattered::<T>(&wide, targets, &new, Number::times),
             Reduction::Greatest => scattered::<T>(&wide, targets, &new, |a, b| a.extreme(b, true)),
             Reduction::Least => scattered::<T>(&wide, targets, &new, |a, b| a.extreme(b, false)),
-            Reduction::Last => Err(unsupported()),
+            Reduction::Last => Err(unsupported(dtype)),
         },
-        Err(unsupported())
+        Err(unsupported(dtype))
     )?;
     made.cast_to(dtype)
 }

@@ -8,8 +8,9 @@ use bytes::Bytes;
 use lodstone_schema::Finding;
 
 use crate::call::{Call, Outputs};
+use crate::dims::bounded;
 use crate::error::Outcome;
-use crate::tensor::{Dense, bounded};
+use crate::tensor::Dense;
 use crate::value::{Strings, Value};
 
 /// The features of each row: [rows, features], or [features] for a single row.

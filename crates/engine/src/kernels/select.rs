@@ -5,10 +5,10 @@ use std::cmp::Ordering;
 use lodstone_model::DType;
 
 use crate::call::{Call, Outputs, all, one};
-use crate::dims::{around, at_mut, axis, count, dim_at, long};
+use crate::dims::{around, at_mut, axis, bounded, count, dim_at, long};
 use crate::error::Outcome;
 use crate::operator::Operator;
-use crate::tensor::{Dense, Order, bounded, elements};
+use crate::tensor::{Dense, Order, elements};
 
 /// The operators of this family.
 pub(super) const OPERATORS: &[Operator] = &[

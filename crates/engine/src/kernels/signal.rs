@@ -8,10 +8,10 @@ use rustfft::{Fft, FftPlanner};
 
 use crate::budget::probe;
 use crate::call::{Call, Outputs, one};
-use crate::dims::{around, at_mut, axis, count, dim_at};
+use crate::dims::{around, at_mut, axis, bounded, count, dim_at};
 use crate::error::Outcome;
 use crate::operator::Operator;
-use crate::tensor::{Dense, bounded};
+use crate::tensor::Dense;
 
 /// The operators of this family.
 pub(super) const OPERATORS: &[Operator] = &[

@@ -4,10 +4,10 @@ use rayon::prelude::*;
 
 use super::attention::heads;
 use crate::call::{Call, Outputs, all};
-use crate::dims::count;
+use crate::dims::{bounded, count};
 use crate::error::Outcome;
 use crate::operator::Operator;
-use crate::tensor::{Dense, bounded};
+use crate::tensor::Dense;
 
 /// The operators of this family.
 pub(super) const OPERATORS: &[Operator] = &[

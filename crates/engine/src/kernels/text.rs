@@ -9,11 +9,11 @@ use super::elementwise;
 use super::sequence::value;
 use crate::budget::{Charge, Memory};
 use crate::call::{Call, Outputs};
-use crate::dims::long;
+use crate::dims::{bounded, common, long};
 use crate::error::Outcome;
 use crate::fused::Rule;
 use crate::operator::Operator;
-use crate::tensor::{Dense, bounded, common};
+use crate::tensor::Dense;
 use crate::value::{STRING, Strings, Value};
 
 /// The operators of this family.

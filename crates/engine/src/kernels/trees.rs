@@ -8,10 +8,10 @@ use lodstone_schema::Finding;
 
 use super::scores::probit;
 use crate::call::{Call, Outputs, one};
-use crate::dims::count;
+use crate::dims::{bounded, count};
 use crate::error::Outcome;
 use crate::operator::{ML, Operator};
-use crate::tensor::{Dense, bounded};
+use crate::tensor::Dense;
 
 /// The operators of this family.
 pub(super) const OPERATORS: &[Operator] =

@@ -1,11 +1,11 @@
 //! Inverses of windows: images from columns, and from the maxima of pooling.
 
 use crate::call::{Call, Outputs, one};
-use crate::dims::{at_mut, count, dims_from, long};
+use crate::dims::{at_mut, bounded, count, dims_from, long};
 use crate::error::Outcome;
 use crate::geometry::{Windows, spatial};
 use crate::operator::Operator;
-use crate::tensor::{Dense, bounded};
+use crate::tensor::Dense;
 
 /// The operators of this family.
 pub(super) const OPERATORS: &[Operator] = &[

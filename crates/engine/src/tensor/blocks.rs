@@ -17,7 +17,7 @@ pub(crate) const PART: usize = 16 * BLOCK;
 
 /// The elements of a tensor that is broadcast to some dims.
 pub(crate) struct Blocks<'a, T> {
-    /// The elements from the first one on; all, if a stride is negative.
+    /// The elements of the whole storage.
     elements: &'a [T],
     /// The index of the first element.
     first: usize,

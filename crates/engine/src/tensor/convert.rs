@@ -4,11 +4,10 @@
 //! Integers wrap around. Everything but 0 is true.
 
 use lodstone_model::DType;
-use lodstone_schema::Finding;
 use num_traits::AsPrimitive;
 
 use super::dense::Dense;
-use super::element::{Element, numbers_of};
+use super::element::{Element, numbers_of, unsupported};
 use super::map::map;
 use crate::error::Outcome;
 
@@ -22,8 +21,6 @@ impl Dense {
         if from == to {
             return Ok(self.clone());
         }
-        let unsupported =
-            |dtype: DType| Finding::from(format!("element type {dtype} is not supported"));
         numbers_of!(
             from,
             T => match to {

@@ -98,7 +98,7 @@ impl Dense {
         if self.nbytes() == 0 {
             return Ok(Bytes::new());
         }
-        if self.strides == Order::RowMajor.strides(&self.dims) {
+        if Order::RowMajor.is_of(self) {
             let begin = self.offset.saturating_mul(element_size(self.dtype));
             let end = usize::try_from(self.nbytes()).ok().and_then(|all| begin.checked_add(all));
             let storage = self.storage.aligned();
@@ -399,21 +399,9 @@ impl Dense {
         self.dims.clone()
     }
 
-    /// Returns whether elements are stored in row-major order without gaps.
-    pub(crate) fn is_row_major(&self) -> bool {
-        let mut stride = 1_isize;
-        for (dim, found) in self.dims.iter().zip(&self.strides).rev() {
-            if *dim != 1 && *found != stride {
-                return false;
-            }
-            stride = stride.saturating_mul(dim.cast_signed());
-        }
-        true
-    }
-
     /// Returns the axes, outermost in memory first, of elements without gaps in another order than the row-major one.
     pub(super) fn order_in_memory(&self) -> Option<Vec<usize>> {
-        if self.is_row_major() || self.dims.contains(&0) {
+        if Order::RowMajor.is_of(self) || self.dims.contains(&0) {
             return None;
         }
         let mut axes: Vec<usize> = (0..self.dims.len()).collect();
@@ -421,7 +409,7 @@ impl Dense {
             let dim = self.dims.get(*at).copied().unwrap_or(1);
             (std::cmp::Reverse(self.strides.get(*at).copied()), std::cmp::Reverse(dim))
         });
-        self.permuted(&axes).is_ok_and(|it| it.is_row_major()).then_some(axes)
+        self.permuted(&axes).is_ok_and(|it| Order::RowMajor.is_of(&it)).then_some(axes)
     }
 
     /// Returns the tensor with dims in another order; nothing is copied.
@@ -451,7 +439,7 @@ impl Dense {
             return Err(Finding::internal(format!("{:?} reshaped to {dims:?}", self.dims)));
         }
         let strides = Order::RowMajor.strides(dims);
-        if self.is_row_major() {
+        if Order::RowMajor.is_of(self) {
             return Ok(Self { dims: dims.to_vec(), strides, ..self.clone() });
         }
         Self::with_strides(self.dtype, dims.to_vec(), strides, self.bytes()?)

@@ -2,6 +2,7 @@
 
 use half::{bf16, f16};
 use lodstone_model::DType;
+use lodstone_schema::Finding;
 use pulp::bytemuck::Pod;
 
 /// A type of elements. Booleans are bytes, 0 or 1.
@@ -167,6 +168,11 @@ macro_rules! bits_of {
             _ => $otherwise,
         }
     };
+}
+
+/// The finding for a type of elements that kernels do not compute with.
+pub(crate) fn unsupported(dtype: DType) -> Finding {
+    format!("element type {dtype} is not supported").into()
 }
 
 /// Returns whether elements of a type are numbers that kernels compute with; those of narrow types are widened.

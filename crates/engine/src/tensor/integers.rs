@@ -5,6 +5,8 @@ use lodstone_model::DType;
 use super::dense::Dense;
 use super::element::Number;
 use super::map::map_two;
+use super::numbers::check_alike;
+use crate::dims::common;
 use crate::error::Outcome;
 
 /// The result of an integer division.
@@ -95,8 +97,8 @@ impl Dense {
     /// # Errors
     /// If a divisor is 0.
     pub(crate) fn divided(&self, by: &Self, how: Division) -> Outcome<Self> {
-        super::numbers::check_alike(self, by)?;
-        let dims = super::numbers::common(self.dims(), by.dims())?;
+        check_alike(self, by)?;
+        let dims = common(self.dims(), by.dims())?;
         if !dims.contains(&0) && by.to_truths()?.contains(&false) {
             return Err("integer division by 0".into());
         }
@@ -105,7 +107,7 @@ impl Dense {
 
     /// Returns the bits of integers, moved by those of another tensor; elements that are moved out are lost.
     pub(crate) fn moved(&self, by: &Self, is_left: bool) -> Outcome<Self> {
-        super::numbers::check_alike(self, by)?;
+        check_alike(self, by)?;
         let width = i64::from(self.dtype().bits().unwrap_or(64));
         let count = |by: i64| u32::try_from(by).ok().filter(|_| by < width);
         let signed = |a: i64, by: i64| match count(by) {

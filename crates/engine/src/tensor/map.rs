@@ -8,8 +8,9 @@ use lodstone_schema::Finding;
 use super::blocks::{BLOCK, Blocks, PART};
 use super::dense::Dense;
 use super::element::Element;
-use super::numbers::common;
+use super::numbers::check_alike;
 use super::storage::{bytes_of, zeroed};
+use crate::dims::{common, inverse};
 use crate::error::Outcome;
 use crate::threads::each_chunk;
 
@@ -50,13 +51,6 @@ pub(crate) fn map<T: Element, U: Element>(
     }
 }
 
-/// Returns the permutation that undoes one.
-fn inverse(axes: &[usize]) -> Vec<usize> {
-    let mut back: Vec<usize> = (0..axes.len()).collect();
-    back.sort_by_key(|at| axes.get(*at).copied());
-    back
-}
-
 /// Applies a function to the elements of two tensors, which are broadcast.
 ///
 /// # Errors
@@ -69,7 +63,7 @@ pub(crate) fn map_two<A: Element, B: Element, U: Element>(
 ) -> Outcome<Dense> {
     if a.dims() == b.dims() && a.strides() == b.strides() {
         // Both in the order of memory.
-        if let Some(axes) = a.order_in_memory().filter(|axes| !axes.is_sorted()) {
+        if let Some(axes) = a.order_in_memory() {
             let made = map_two(&a.permuted(&axes)?, &b.permuted(&axes)?, to, of)?;
             return made.permuted(&inverse(&axes));
         }
@@ -144,7 +138,7 @@ pub(crate) fn real_two(
     single: &OfTwo<'_, f32, f32, f32>,
     double: &OfTwo<'_, f64, f64, f64>,
 ) -> Outcome<Dense> {
-    super::numbers::check_alike(a, b)?;
+    check_alike(a, b)?;
     match a.dtype() {
         DType::Float64 => map_two(a, b, DType::Float64, double),
         DType::Float32 => map_two(a, b, DType::Float32, single),

@@ -1,45 +1,12 @@
 //! Arithmetic and comparisons of tensors with broadcasting.
 
 use lodstone_model::DType;
-use lodstone_schema::Finding;
 
 use super::dense::Dense;
-use super::element::{Element, bits_of, numbers_of};
+use super::element::{Element, bits_of, numbers_of, unsupported};
 use super::integers::{Integer, integers};
 use super::map::{choose, floats, floats_are, floats_of_two, map, map_two};
 use crate::error::Outcome;
-
-/// The maximum number of elements of a tensor that is generated from dims alone.
-pub(crate) const MAX_ELEMENTS: usize = 1 << 31;
-
-/// Returns the number of elements of dims, if a tensor of them can be created.
-pub(crate) fn bounded(dims: &[usize]) -> Outcome<usize> {
-    // Dims beside a zero are limited too: their products are computed elsewhere.
-    let some = dims.iter().filter(|dim| **dim > 0);
-    let whole = some.into_iter().try_fold(1_usize, |all, dim| all.checked_mul(*dim));
-    match whole.filter(|all| *all <= MAX_ELEMENTS) {
-        Some(whole) => Ok(if dims.contains(&0) { 0 } else { whole }),
-        None => Err(format!("{dims:?} exceed the limit of {MAX_ELEMENTS} elements").into()),
-    }
-}
-
-/// Returns the broadcast dims of both.
-pub(crate) fn common(a: &[usize], b: &[usize]) -> Outcome<Vec<usize>> {
-    let rank = a.len().max(b.len());
-    let at = |shape: &[usize], place: usize| {
-        let behind = rank - place;
-        shape.len().checked_sub(behind).and_then(|at| shape.get(at)).copied().unwrap_or(1)
-    };
-    let dim = |place: usize| match (at(a, place), at(b, place)) {
-        (one, other) if one == other => Ok(one),
-        (1, other) => Ok(other),
-        (one, 1) => Ok(one),
-        _ => Err(format!("expected shapes that broadcast, found {a:?} and {b:?}").into()),
-    };
-    let dims: Vec<usize> = (0..rank).map(dim).collect::<Outcome<_>>()?;
-    bounded(&dims)?;
-    Ok(dims)
-}
 
 /// Checks that both have the same element type.
 pub(crate) fn check_alike(a: &Dense, b: &Dense) -> Outcome<()> {
@@ -73,7 +40,7 @@ macro_rules! bitwise {
                     *into = $of;
                 });
             }),
-            Err(unsupported(a))
+            Err(unsupported(a.dtype()))
         )
     }};
 }
@@ -85,14 +52,10 @@ macro_rules! arithmetic {
             return floats_of_two!($a, $b, |$x, $y| $float);
         }
         if $a.dtype() == DType::Bool {
-            return Err(unsupported($a));
+            return Err(unsupported($a.dtype()));
         }
         bitwise!($a, $b, |$x, $y| $integer)
     }};
-}
-
-fn unsupported(x: &Dense) -> Finding {
-    format!("element type {} is not supported", x.dtype()).into()
 }
 
 impl Dense {
@@ -151,7 +114,7 @@ impl Dense {
             T => map::<T, T>(self, self.dtype(), &|from, into| {
                 into.iter_mut().zip(from).for_each(|(into, from)| *into = !from);
             }),
-            Err(unsupported(self))
+            Err(unsupported(self.dtype()))
         )
     }
 
@@ -223,7 +186,7 @@ impl Dense {
     /// Compares two tensors of one type.
     pub(crate) fn compared(&self, other: &Self, how: Comparison) -> Outcome<Self> {
         check_alike(self, other)?;
-        numbers_of!(self.dtype(), T => compared::<T>(self, other, how), Err(unsupported(self)))
+        numbers_of!(self.dtype(), T => compared::<T>(self, other, how), Err(unsupported(self.dtype())))
     }
 
     /// Returns the element-wise maximum or minimum of both; NaN in either input gives NaN.
@@ -235,7 +198,7 @@ impl Dense {
                 true => &greatest_of::<T>,
                 false => &least_of::<T>,
             }),
-            Err(unsupported(self))
+            Err(unsupported(self.dtype()))
         )
     }
 
@@ -248,7 +211,7 @@ impl Dense {
         bits_of!(
             self.dtype().bits(),
             T => choose::<T>(mask, yes, self),
-            Err(unsupported(self))
+            Err(unsupported(self.dtype()))
         )
     }
 

@@ -59,8 +59,7 @@ impl Order {
     pub(crate) fn strides(self, dims: &[usize]) -> Vec<isize> {
         let mut strides = vec![0; dims.len()];
         let mut stride = 1_usize;
-        let axes: Vec<usize> = self.axes(dims.len()).collect();
-        for at in axes.into_iter().rev() {
+        for at in self.axes(dims.len()).rev() {
             if let (Some(place), Some(dim)) = (strides.get_mut(at), dims.get(at)) {
                 *place = stride.cast_signed();
                 stride = stride.saturating_mul(*dim);
@@ -75,7 +74,7 @@ impl Order {
     }
 
     /// Returns the indices of the dims, outermost in memory first.
-    pub(crate) fn axes(self, rank: usize) -> impl Iterator<Item = usize> {
+    pub(crate) fn axes(self, rank: usize) -> impl DoubleEndedIterator<Item = usize> {
         let is_last = self == Self::ChannelsLast && rank > 1;
         let spatial = if is_last { 2..rank } else { 1..rank };
         let channels = if is_last { 1..2 } else { 0..0 };
@@ -92,9 +91,17 @@ impl Order {
 
     /// Returns whether a tensor is stored without gaps in this order. The strides of dims of one element do not matter.
     pub(crate) fn is_of(self, tensor: &Dense) -> bool {
-        let expected = self.strides(tensor.dims());
-        let sides = tensor.dims().iter().zip(tensor.strides()).zip(&expected);
-        sides.into_iter().all(|((dim, found), expected)| *dim == 1 || found == expected)
+        let (dims, strides) = (tensor.dims(), tensor.strides());
+        let mut expected = 1_usize;
+        let mut sides = self.axes(dims.len()).rev().map(|at| (dims.get(at), strides.get(at)));
+        sides.all(|side| match side {
+            (Some(dim), Some(stride)) => {
+                let is_next = *dim == 1 || *stride == expected.cast_signed();
+                expected = expected.saturating_mul(*dim);
+                is_next
+            }
+            _ => false,
+        })
     }
 }
 

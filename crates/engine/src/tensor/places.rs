@@ -5,10 +5,11 @@ use pulp::bytemuck::Zeroable;
 
 use super::blocks::Blocks;
 use super::dense::Dense;
-use super::element::bits_of;
-use super::numbers::{bounded, check_alike};
+use super::element::{bits_of, unsupported};
+use super::numbers::check_alike;
 use super::order::{Order, elements};
 use super::storage::{bytes_of, zeroed};
+use crate::dims::bounded;
 use crate::error::Outcome;
 use crate::threads::each_chunk;
 
@@ -28,10 +29,6 @@ impl Slice {
     pub(crate) fn whole(dim: usize) -> Self {
         Self { start: 0, count: dim, step: 1 }
     }
-}
-
-fn unsupported(x: &Dense) -> Finding {
-    format!("element type {} is not supported", x.dtype()).into()
 }
 
 impl Dense {
@@ -106,7 +103,7 @@ impl Dense {
                 })?;
                 Self::of_elements(self.dtype(), dims, bytes_of(made))
             },
-            Err(unsupported(self))
+            Err(unsupported(self.dtype()))
         )
     }
 
@@ -147,7 +144,7 @@ impl Dense {
                 }
                 Self::of_elements(self.dtype(), dims.to_vec(), bytes_of(made))
             },
-            Err(unsupported(self))
+            Err(unsupported(self.dtype()))
         )
     }
 
@@ -194,7 +191,7 @@ impl Dense {
                 }
                 Self::of_elements(first.dtype(), dims, bytes_of(made))
             },
-            Err(unsupported(first))
+            Err(unsupported(first.dtype()))
         )
     }
 
@@ -203,7 +200,7 @@ impl Dense {
         let one = bits_of!(
             self.dtype().bits(),
             T => bytes_of(vec![<T as Zeroable>::zeroed()]),
-            return Err(unsupported(self))
+            return Err(unsupported(self.dtype()))
         );
         Self::of_elements(self.dtype(), Vec::new(), one)?.expanded(dims)
     }

@@ -4,10 +4,11 @@ use lodstone_model::DType;
 use lodstone_schema::Finding;
 
 use super::dense::Dense;
-use super::element::{Number, integers_of};
-use super::numbers::{bounded, check_alike, common};
+use super::element::{Number, integers_of, unsupported};
+use super::numbers::check_alike;
 use super::order::{Order, elements};
 use super::storage::{bytes_of, zeroed};
+use crate::dims::{bounded, common};
 use crate::error::Outcome;
 use crate::gemm::{Buffer, Epilogue, PackedMatrix, StridedRows};
 use crate::threads::{each_chunk, sharing};
@@ -70,7 +71,7 @@ pub(crate) fn product(a: &Dense, b: &Dense) -> Outcome<Dense> {
         }
     };
     let made = match a.dtype() {
-        DType::Bool => return Err("element type bool is not supported".into()),
+        DType::Bool => return Err(unsupported(DType::Bool)),
         _ if dims.contains(&0) || *inner == 0 => a.zeros(&dims)?,
         DType::Float32 => of_singles(a, b, &stacks, &dims)?,
         DType::Float64 => of_all::<f64>(a, b, &stacks, &dims)?,
@@ -80,7 +81,7 @@ pub(crate) fn product(a: &Dense, b: &Dense) -> Outcome<Dense> {
         dtype => integers_of!(
             dtype,
             T => of_all::<T>(a, b, &stacks, &dims)?,
-            return Err(format!("element type {dtype} is not supported").into())
+            return Err(unsupported(dtype))
         ),
     };
     if is_column {

@@ -8,9 +8,10 @@ use lodstone_schema::Finding;
 use num_traits::Float;
 
 use super::dense::Dense;
-use super::element::{Element, Number, integers_of, numbers_of};
+use super::element::{Element, Number, integers_of, numbers_of, unsupported};
 use super::order::{Order, elements};
 use super::storage::{bytes_of, zeroed};
+use crate::dims::{around, dim_at};
 use crate::error::Outcome;
 use crate::threads::each_chunk;
 
@@ -77,30 +78,20 @@ pub(crate) fn sum_of<T: Summed>(line: &[T]) -> f64 {
     sum
 }
 
-/// The dims before, along and after an axis, as products.
-fn around(dims: &[usize], axis: usize) -> Outcome<[usize; 3]> {
-    let dim =
-        dims.get(axis).ok_or_else(|| Finding::internal(format!("axis {axis} of {dims:?}")))?;
-    let before = dims.iter().take(axis).product();
-    Ok([before, *dim, dims.iter().skip(axis + 1).product()])
-}
-
-/// Writes a line of results for each index before an axis, from `dim` rows of elements.
+/// Writes a line of results for each index before an axis, from the rows of elements of the same length along it.
 fn lines<T: Element, U: Element>(
     x: &Dense,
     axis: usize,
     to: DType,
     line: impl Fn(&[T], &mut [U]) + Sync,
 ) -> Outcome<Dense> {
-    let [_, dim, inner] = around(x.dims(), axis)?;
+    let (before, dim, behind) = around(x.dims(), axis)?;
+    let dims = [before, &[1], behind].concat();
+    let inner = behind.iter().product::<usize>();
     let all = elements::<T>(x, Order::RowMajor)?;
-    let mut dims = x.shape();
-    if let Some(one) = dims.get_mut(axis) {
-        *one = 1;
-    }
     let mut made = zeroed::<U>(dims.iter().product())?;
     let each = dim * inner;
-    let at_once = PART.div_ceil(each.max(1)).max(1);
+    let at_once = PART.div_ceil(each.max(1));
     each_chunk(&mut made, at_once * inner, |(): &mut (), number, into| {
         let mut from = all.get(number * at_once * each..).unwrap_or_default();
         for into in into.chunks_exact_mut(inner.max(1)) {
@@ -114,21 +105,20 @@ fn lines<T: Element, U: Element>(
 }
 
 fn sums<T: Summed>(x: &Dense, axis: usize) -> Outcome<Dense> {
-    let [_, _, inner] = around(x.dims(), axis)?;
+    /// Adds rows.
+    fn add<T: Summed>(rows: &[T], into: &mut [T]) {
+        for row in rows.chunks_exact(into.len()) {
+            into.iter_mut().zip(row).for_each(|(sum, element)| *sum = *sum + *element);
+        }
+    }
     lines::<T, T>(x, axis, x.dtype(), |from, into| match into {
         [one] => *one = T::of(sum_of(from)),
-        _ if from.len() / inner <= ROWS => {
-            for row in from.chunks_exact(inner) {
-                into.iter_mut().zip(row).for_each(|(sum, element)| *sum = *sum + *element);
-            }
-        }
+        _ if from.len() / into.len() <= ROWS => add(from, into),
         _ => {
-            let mut whole = vec![0.0; inner];
-            for rows in from.chunks(ROWS * inner) {
+            let mut whole = vec![0.0; into.len()];
+            for rows in from.chunks(ROWS * into.len()) {
                 into.fill(T::zeroed());
-                for row in rows.chunks_exact(inner) {
-                    into.iter_mut().zip(row).for_each(|(sum, element)| *sum = *sum + *element);
-                }
+                add(rows, into);
                 whole.iter_mut().zip(&*into).for_each(|(whole, sum)| *whole += (*sum).into());
             }
             into.iter_mut().zip(whole).for_each(|(into, sum)| *into = T::of(sum));
@@ -143,10 +133,9 @@ fn folded<T: Element>(
     first: T,
     of: impl Fn(T, T) -> T + Sync,
 ) -> Outcome<Dense> {
-    let [_, _, inner] = around(x.dims(), axis)?;
     lines::<T, T>(x, axis, x.dtype(), |from, into| {
         into.fill(first);
-        for row in from.chunks_exact(inner) {
+        for row in from.chunks_exact(into.len()) {
             into.iter_mut().zip(row).for_each(|(into, element)| *into = of(*into, *element));
         }
     })
@@ -154,9 +143,8 @@ fn folded<T: Element>(
 
 /// Returns the extremes of the rows; NaN is one.
 fn extremes<T: Element>(x: &Dense, axis: usize, how: Extreme) -> Outcome<Dense> {
-    let [_, _, inner] = around(x.dims(), axis)?;
     lines::<T, T>(x, axis, x.dtype(), |from, into| {
-        let mut rows = from.chunks_exact(inner);
+        let mut rows = from.chunks_exact(into.len());
         into.copy_from_slice(rows.next().unwrap_or_default());
         for row in rows {
             into.iter_mut().zip(row).for_each(|(best, element)| {
@@ -179,11 +167,10 @@ fn is_better<T: Element>(element: T, best: T, how: Extreme) -> bool {
 }
 
 fn places<T: Element>(x: &Dense, axis: usize, how: Extreme, is_last: bool) -> Outcome<Dense> {
-    let [_, _, inner] = around(x.dims(), axis)?;
     lines::<T, i64>(x, axis, DType::Int64, |from, into| {
-        let mut best: Vec<T> = from.iter().take(inner).copied().collect();
+        let mut best: Vec<T> = from.iter().take(into.len()).copied().collect();
         into.fill(0);
-        for (number, row) in (0_i64..).zip(from.chunks_exact(inner)) {
+        for (number, row) in (0_i64..).zip(from.chunks_exact(into.len())) {
             for ((best, place), element) in best.iter_mut().zip(&mut *into).zip(row) {
                 let is_equal = !is_better(*best, *element, how);
                 if is_better(*element, *best, how) || is_last && is_equal {
@@ -195,7 +182,8 @@ fn places<T: Element>(x: &Dense, axis: usize, how: Extreme, is_last: bool) -> Ou
 }
 
 fn cumulated<T: Element>(x: &Dense, axis: usize, of: impl Fn(T, T) -> T) -> Outcome<Dense> {
-    let [_, dim, inner] = around(x.dims(), axis)?;
+    let (_, dim, behind) = around(x.dims(), axis)?;
+    let inner = behind.iter().product::<usize>();
     let mut made = elements::<T>(x, Order::RowMajor)?.into_vec();
     for part in made.chunks_exact_mut((dim * inner).max(1)) {
         for at in inner..part.len() {
@@ -223,25 +211,29 @@ impl Dense {
                 self.widened()?.folded(axis, how)?.cast_to(half)
             }
             (dtype, Fold::Sum) => {
-                integers_of!(dtype, T => folded::<T>(self, axis, 0, Number::plus), Err(wrong(dtype)))
+                integers_of!(dtype, T => folded::<T>(self, axis, 0, Number::plus), Err(unsupported(dtype)))
             }
             (dtype, Fold::Product) => {
-                integers_of!(dtype, T => folded::<T>(self, axis, 1, Number::times), Err(wrong(dtype)))
+                integers_of!(dtype, T => folded::<T>(self, axis, 1, Number::times), Err(unsupported(dtype)))
             }
         }
     }
 
-    /// Returns the sums of floats over axes, which become dims of 1.
+    /// Returns the sums over axes, which become dims of 1. Integers wrap around.
     pub(crate) fn total(&self, axes: &[usize]) -> Outcome<Self> {
         let (mut axes, mut dims, mut joined) = (axes.to_vec(), self.shape(), self.clone());
         axes.sort_unstable();
         // Neighbours are folded together.
         for run in axes.chunk_by(|one, next| one + 1 == *next).rev() {
-            let (Some(&first), Some(&last)) = (run.first(), run.last()) else { continue };
-            let [before, ..] = around(&dims, first)?;
-            let [_, dim, after] = around(&dims, last)?;
-            let inside: usize = dims.iter().take(last).skip(first).product();
-            let sums = joined.reshaped([before, inside * dim, after])?.folded(1, Fold::Sum)?;
+            let (Some(&first), Some(&last)) = (run.first(), run.last()) else {
+                return Err(Finding::internal("no axes"));
+            };
+            let (before, ..) = around(&dims, first)?;
+            let (until, dim, behind) = around(&dims, last)?;
+            let product = |dims: &[usize]| dims.iter().product::<usize>();
+            let inside = until.iter().skip(first).product::<usize>() * dim;
+            let flat = joined.reshaped([product(before), inside, product(behind)])?;
+            let sums = flat.folded(1, Fold::Sum)?;
             dims.iter_mut().take(last + 1).skip(first).for_each(|dim| *dim = 1);
             joined = sums.reshaped(&dims)?;
         }
@@ -262,11 +254,11 @@ impl Dense {
     /// # Errors
     /// If the axis has no elements.
     pub(crate) fn extremes(&self, axis: usize, how: Extreme) -> Outcome<Self> {
-        if around(self.dims(), axis)?.get(1) == Some(&0) {
+        if dim_at(self.dims(), axis)? == 0 {
             return Err(Finding::internal("no elements"));
         }
         let dtype = self.dtype();
-        numbers_of!(dtype, T => extremes::<T>(self, axis, how), Err(wrong(dtype)))
+        numbers_of!(dtype, T => extremes::<T>(self, axis, how), Err(unsupported(dtype)))
     }
 
     /// Returns the index of an extreme along an axis, which becomes a dim of 1: of equal ones the first or the last.
@@ -280,7 +272,7 @@ impl Dense {
         is_last: bool,
     ) -> Outcome<Self> {
         let dtype = self.dtype();
-        numbers_of!(dtype, T => places::<T>(self, axis, how, is_last), Err(wrong(dtype)))
+        numbers_of!(dtype, T => places::<T>(self, axis, how, is_last), Err(unsupported(dtype)))
     }
 
     /// Folds each element along an axis with all before it.
@@ -297,15 +289,11 @@ impl Dense {
                 self.widened()?.cumulated(axis, how)?.cast_to(half)
             }
             (dtype, Fold::Sum) => {
-                integers_of!(dtype, T => cumulated::<T>(self, axis, Number::plus), Err(wrong(dtype)))
+                integers_of!(dtype, T => cumulated::<T>(self, axis, Number::plus), Err(unsupported(dtype)))
             }
             (dtype, Fold::Product) => {
-                integers_of!(dtype, T => cumulated::<T>(self, axis, Number::times), Err(wrong(dtype)))
+                integers_of!(dtype, T => cumulated::<T>(self, axis, Number::times), Err(unsupported(dtype)))
             }
         }
     }
-}
-
-fn wrong(found: DType) -> Finding {
-    format!("element type {found} is not supported").into()
 }

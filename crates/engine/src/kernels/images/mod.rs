@@ -22,8 +22,9 @@ use lodstone_schema::{Code, Finding};
 
 use self::picture::{Failure, Picture};
 use crate::call::{Call, Outputs, one};
+use crate::dims::bounded;
 use crate::operator::Operator;
-use crate::tensor::{Dense, bounded};
+use crate::tensor::Dense;
 
 /// The operators of this family.
 pub(super) const OPERATORS: &[Operator] = &[Operator::dense("ImageDecoder", decode)];

@@ -6,12 +6,12 @@ use lodstone_model::DType;
 use lodstone_schema::Finding;
 
 use crate::call::{Call, Outputs, all};
-use crate::dims::{count, dim_at, long};
+use crate::dims::{bounded, count, dim_at, long};
 use crate::error::Outcome;
 use crate::kernels::attention::SCORES;
 use crate::kernels::normalize::softmax;
 use crate::operator::{Operator, RUNTIME};
-use crate::tensor::{Dense, bounded, product};
+use crate::tensor::{Dense, product};
 
 /// The operators of this family.
 pub(super) const OPERATORS: &[Operator] = &[

@@ -4,12 +4,12 @@ use lodstone_model::DType;
 use lodstone_schema::Finding;
 
 use crate::call::{Call, Outputs, all};
-use crate::dims::{dim_at, long};
+use crate::dims::{bounded, dim_at, long};
 use crate::error::Outcome;
 use crate::kernels::indexing::places;
 use crate::kernels::normalize;
 use crate::operator::{Operator, RUNTIME};
-use crate::tensor::{Dense, bounded};
+use crate::tensor::Dense;
 use crate::value::Value;
 
 /// The operators of this family.

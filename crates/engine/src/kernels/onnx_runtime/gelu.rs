@@ -3,18 +3,21 @@
 use lodstone_schema::Finding;
 
 use crate::call::{Call, Outputs, one};
-use crate::curves::Erf;
 use crate::dims::dim_at;
 use crate::error::Outcome;
 use crate::operator::{Operator, RUNTIME};
-use crate::tensor::{Dense, floats};
+use crate::tensor::Dense;
 
 /// The operators of this family.
 pub(super) const OPERATORS: &[Operator] = &[
-    Operator::dense("BiasGelu", |call| biased(call, exact)).domain(RUNTIME).working(0, 24),
+    Operator::dense("BiasGelu", |call| biased(call, Dense::gelu)).domain(RUNTIME).working(0, 24),
     Operator::dense("BiasSplitGelu", split).domain(RUNTIME).working(12, 20),
-    Operator::dense("FastGelu", |call| biased(call, fast)).domain(RUNTIME).working(0, 24),
-    Operator::dense("Gelu", |call| wide(call.input(0)?, exact)).domain(RUNTIME).working(0, 20),
+    Operator::dense("FastGelu", |call| biased(call, Dense::gelu_by_tanh))
+        .domain(RUNTIME)
+        .working(0, 24),
+    Operator::dense("Gelu", |call| wide(call.input(0)?, Dense::gelu))
+        .domain(RUNTIME)
+        .working(0, 20),
     Operator::dense("QuickGelu", quick).domain(RUNTIME).working(0, 4),
 ];
 
@@ -30,20 +33,6 @@ fn biased(call: &Call<'_>, of: fn(&Dense) -> Outcome<Dense>) -> Outputs {
         Some(bias) => of(&x.plus(&bias.widened()?)?),
         None => of(x),
     })
-}
-
-/// Returns `x / 2 * (1 + erf(x / sqrt(2)))`.
-fn exact(x: &Dense) -> Outcome<Dense> {
-    let curve = x.scaled(std::f64::consts::FRAC_1_SQRT_2)?;
-    let curve = floats!(&curve, T => |x| Erf::erf(x))?;
-    x.scaled(0.5)?.times(&curve.shifted(1.0)?)
-}
-
-/// Returns the approximation by the hyperbolic tangent.
-fn fast(x: &Dense) -> Outcome<Dense> {
-    let cube = x.times(x)?.times(x)?.scaled(0.044_715)?;
-    let line = x.plus(&cube)?.scaled((2.0 / std::f64::consts::PI).sqrt())?;
-    x.scaled(0.5)?.times(&line.tanh()?.shifted(1.0)?)
 }
 
 fn quick(call: &Call<'_>) -> Outputs {
@@ -65,7 +54,7 @@ fn split(call: &Call<'_>) -> Outputs {
         if shape.contains(&0) || half * 2 != dim_at(&shape, last)? {
             return Err(Finding::from(format!("{shape:?} has no two halves")));
         }
-        let gate = exact(&sum.cut(last, half, 2 * half)?)?;
+        let gate = sum.cut(last, half, 2 * half)?.gelu()?;
         sum.cut(last, 0, half)?.times(&gate)
     })
 }

@@ -10,10 +10,10 @@ use lodstone_model::DType;
 use lodstone_schema::Finding;
 
 use crate::call::{Call, Outputs, one};
-use crate::dims::count;
+use crate::dims::{bounded, count};
 use crate::error::Outcome;
 use crate::operator::{Operator, RUNTIME};
-use crate::tensor::{Dense, bounded, product};
+use crate::tensor::{Dense, product};
 
 /// The operators of this family.
 pub(super) const OPERATORS: &[Operator] =

@@ -7,14 +7,14 @@ use lodstone_schema::Finding;
 
 use crate::call::with_int;
 use crate::call::{Call, Outputs, one};
-use crate::dims::axis;
+use crate::dims::{axis, bounded};
 use crate::error::Outcome;
 use crate::fast;
 use crate::kernels::integer_products::quantized_conv;
 use crate::kernels::quantize::saturated;
 use crate::kernels::{pool, quantize};
 use crate::operator::{DenseKernel, Operator, RUNTIME};
-use crate::tensor::{Dense, bounded};
+use crate::tensor::Dense;
 
 /// The operators of this family.
 pub(super) const OPERATORS: &[Operator] = &[
