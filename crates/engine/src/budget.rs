@@ -5,10 +5,11 @@
 //! fit is rejected before it starts; a kernel whose results depend on elements reserves them before it creates them
 //! ([`Memory`]).
 
-use std::collections::HashMap;
+use std::collections::HashSet;
+use std::hash::{BuildHasherDefault, Hasher};
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
 use lodstone_model::Tensor;
@@ -29,15 +30,35 @@ pub struct Budget {
     most: u64,
 }
 
+/// Hashes addresses, which nobody chooses to collide.
+#[derive(Default)]
+struct AddressHasher(u64);
+
+impl Hasher for AddressHasher {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        bytes.iter().for_each(|byte| self.write_usize(usize::from(*byte)));
+    }
+
+    fn write_usize(&mut self, address: usize) {
+        // The highest bits of a product depend on all bits of its factors; maps use both ends.
+        let product = (self.0 ^ address as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+        self.0 = product ^ (product >> 32);
+    }
+}
+
 /// The accounting of a budget.
 #[derive(Debug, Default)]
 struct Ledger {
     taken: AtomicU64,
     /// The maximum of `taken`.
     peak: AtomicU64,
-    /// Charged bytes, by their address range. An operator that only passes bytes through returns the same range: it is
+    /// The address ranges of charged bytes. An operator that only passes bytes through returns the same range: it is
     /// counted once, and is not wrapped in one more owner each time.
-    charged: Mutex<HashMap<Range<usize>, Weak<Charged>>>,
+    charged: Mutex<HashSet<Range<usize>, BuildHasherDefault<AddressHasher>>>,
 }
 
 impl Ledger {
@@ -46,10 +67,6 @@ impl Ledger {
         let before = self.taken.fetch_add(bytes, Ordering::Relaxed);
         self.peak.fetch_max(before.saturating_add(bytes), Ordering::Relaxed);
         before
-    }
-
-    fn charged(&self) -> MutexGuard<'_, HashMap<Range<usize>, Weak<Charged>>> {
-        self.charged.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -106,14 +123,10 @@ impl Budget {
         }
         let begin = bytes.as_ptr().addr();
         let range = begin..begin + bytes.len();
-        let known = self.ledger.charged().get(&range).and_then(Weak::upgrade);
-        let charged = known.unwrap_or_else(|| {
+        if locked(&self.ledger.charged).insert(range.clone()) {
             let charge = self.charge(bytes.len() as u64);
-            let charged = Arc::new(Charged { bytes, range: range.clone(), charge });
-            self.ledger.charged().insert(range, Arc::downgrade(&charged));
-            charged
-        });
-        tensor.data = Blob::memory(Bytes::from_owner(Shared(charged)));
+            tensor.data = Blob::memory(Bytes::from_owner(Charged { bytes, range, charge }));
+        }
         Ok(tensor)
     }
 
@@ -153,7 +166,6 @@ impl Default for Budget {
 }
 
 /// Bytes and their charge.
-#[derive(Debug)]
 struct Charged {
     bytes: Bytes,
     range: Range<usize>,
@@ -162,21 +174,19 @@ struct Charged {
 
 impl Drop for Charged {
     fn drop(&mut self) {
-        let mut charged = self.charge.ledger.charged();
-        // A newer entry may start at the same address by now.
-        if charged.get(&self.range).is_some_and(|other| other.strong_count() == 0) {
-            charged.remove(&self.range);
-        }
+        // The bytes are still there: nothing else has this range.
+        locked(&self.charge.ledger.charged).remove(&self.range);
     }
 }
 
-/// Charged bytes that several owners share.
-struct Shared(Arc<Charged>);
-
-impl AsRef<[u8]> for Shared {
+impl AsRef<[u8]> for Charged {
     fn as_ref(&self) -> &[u8] {
-        &self.0.bytes
+        &self.bytes
     }
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Bytes that count until this is dropped.

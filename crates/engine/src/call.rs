@@ -14,9 +14,20 @@ use crate::value::Value;
 /// An operator and its inputs.
 pub(crate) struct Call<'a> {
     pub(crate) op: &'a Op,
-    inputs: Vec<Option<Dense>>,
+    inputs: Inputs<'a>,
     pub(crate) memory: Memory<'a>,
 }
+
+/// The inputs of a call by position; `None` for one that is omitted.
+enum Inputs<'a> {
+    /// Inputs without a list of their own.
+    Few([Option<&'a Dense>; MAX_FEW]),
+    Borrowed(Vec<Option<&'a Dense>>),
+    Owned(Vec<Option<Dense>>),
+}
+
+/// The number of inputs that need no list of their own.
+const MAX_FEW: usize = 4;
 
 /// The result of a kernel: a value for each output.
 pub(crate) type Outputs = Outcome<Vec<Value>>;
@@ -32,20 +43,31 @@ pub(crate) fn all(tensors: impl IntoIterator<Item = Dense>) -> Outputs {
 }
 
 impl<'a> Call<'a> {
-    /// Creates views of the inputs.
+    /// Creates a call of inputs.
     ///
     /// # Errors
     /// If an input is not a dense tensor, or kernels do not support its element type.
-    pub(crate) fn new(op: &'a Op, inputs: &[Option<&Value>]) -> Outcome<Self> {
-        let item = |(number, value): (usize, &Option<&Value>)| {
+    pub(crate) fn new(op: &'a Op, inputs: &[Option<&'a Value>]) -> Outcome<Self> {
+        let item = |(number, value): (usize, &Option<&'a Value>)| {
             let view = value.map(|value| value.dense().and_then(supported)).transpose();
             view.map_err(|finding| finding.about_input(number))
         };
-        let inputs = inputs.iter().enumerate().map(item).collect::<Outcome<_>>()?;
-        Ok(Self::of(op, inputs, Memory::default()))
+        let mut views = inputs.iter().enumerate().map(item);
+        let inputs = match inputs.len() {
+            0..=MAX_FEW => {
+                let mut few = [None; MAX_FEW];
+                few.iter_mut().zip(views).try_for_each(|(into, view)| {
+                    *into = view?;
+                    Outcome::Ok(())
+                })?;
+                Inputs::Few(few)
+            }
+            _ => Inputs::Borrowed(views.by_ref().collect::<Outcome<_>>()?),
+        };
+        Ok(Self { op, inputs, memory: Memory::default() })
     }
 
-    /// Creates views of the inputs; elements of narrow types are widened.
+    /// Creates a call of inputs; elements of narrow types are widened.
     ///
     /// # Errors
     /// As [`new`](Self::new).
@@ -58,9 +80,9 @@ impl<'a> Call<'a> {
         Ok(Self::of(op, inputs, Memory::default()))
     }
 
-    /// Creates a call of views of inputs.
+    /// Creates a call of tensors.
     pub(crate) fn of(op: &'a Op, inputs: Vec<Option<Dense>>, memory: Memory<'a>) -> Self {
-        Self { op, inputs, memory }
+        Self { op, inputs: Inputs::Owned(inputs), memory }
     }
 
     /// Returns a call of another kernel, with its own operator and inputs.
@@ -85,7 +107,11 @@ impl<'a> Call<'a> {
 
     /// Returns an optional input.
     pub(crate) fn optional(&self, number: usize) -> Option<&Dense> {
-        self.inputs.get(number)?.as_ref()
+        match &self.inputs {
+            Inputs::Few(inputs) => inputs.get(number).copied().flatten(),
+            Inputs::Borrowed(inputs) => inputs.get(number).copied().flatten(),
+            Inputs::Owned(inputs) => inputs.get(number)?.as_ref(),
+        }
     }
 
     /// Returns a required input.
@@ -95,14 +121,18 @@ impl<'a> Call<'a> {
         found.ok_or_else(|| wrong().about_input(number))
     }
 
-    /// Returns all inputs by position.
-    pub(crate) fn inputs(&self) -> &[Option<Dense>] {
-        &self.inputs
+    /// Returns all inputs by position; some at the end may be omitted.
+    pub(crate) fn inputs(&self) -> Vec<Option<Dense>> {
+        match &self.inputs {
+            Inputs::Few(inputs) => inputs.iter().map(|input| input.cloned()).collect(),
+            Inputs::Borrowed(inputs) => inputs.iter().map(|input| input.cloned()).collect(),
+            Inputs::Owned(inputs) => inputs.clone(),
+        }
     }
 
     /// Returns all inputs that are present.
     pub(crate) fn all(&self) -> Vec<Dense> {
-        self.inputs.iter().flatten().cloned().collect()
+        self.inputs().into_iter().flatten().collect()
     }
 
     /// Returns an optional input with a list of integers.

@@ -3,8 +3,18 @@
 pub(crate) use lodstone_schema::places::at_mut;
 
 use lodstone_schema::Finding;
+use smallvec::SmallVec;
 
 use crate::error::Outcome;
+
+/// The number of dims that take no memory of their own.
+pub(crate) const INLINE: usize = 4;
+
+/// The dims of a tensor, outermost first.
+pub(crate) type Dims = SmallVec<[usize; INLINE]>;
+
+/// The distance in elements between successive indices of each dim.
+pub(crate) type Strides = SmallVec<[isize; INLINE]>;
 
 /// The maximum number of elements of a tensor that is generated from dims alone.
 pub(crate) const MAX_ELEMENTS: usize = 1 << 31;
@@ -21,7 +31,7 @@ pub(crate) fn bounded(dims: &[usize]) -> Outcome<usize> {
 }
 
 /// Returns the broadcast dims of both.
-pub(crate) fn common(a: &[usize], b: &[usize]) -> Outcome<Vec<usize>> {
+pub(crate) fn common(a: &[usize], b: &[usize]) -> Outcome<Dims> {
     let rank = a.len().max(b.len());
     let at = |shape: &[usize], place: usize| {
         let behind = rank - place;
@@ -33,7 +43,7 @@ pub(crate) fn common(a: &[usize], b: &[usize]) -> Outcome<Vec<usize>> {
         (one, 1) => Ok(one),
         _ => Err(format!("expected shapes that broadcast, found {a:?} and {b:?}").into()),
     };
-    let dims: Vec<usize> = (0..rank).map(dim).collect::<Outcome<_>>()?;
+    let dims: Dims = (0..rank).map(dim).collect::<Outcome<_>>()?;
     bounded(&dims)?;
     Ok(dims)
 }

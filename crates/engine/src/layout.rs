@@ -68,7 +68,7 @@ pub(crate) fn raw(tensor: &Dense, order: Order) -> Outcome<Cow<'_, [Raw]>> {
 ///
 /// # Errors
 /// If the number of elements does not match the dims.
-pub(crate) fn tensor(values: Buffer, dims: Vec<usize>, order: Order) -> Outcome<Dense> {
+pub(crate) fn tensor(values: Buffer, dims: impl AsRef<[usize]>, order: Order) -> Outcome<Dense> {
     wrapped(values.into(), dims, order, DType::Float32)
 }
 
@@ -76,7 +76,7 @@ pub(crate) fn tensor(values: Buffer, dims: Vec<usize>, order: Order) -> Outcome<
 ///
 /// # Errors
 /// If the number of elements does not match the dims.
-pub(crate) fn numbers(values: Vec<f32>, dims: Vec<usize>, order: Order) -> Outcome<Dense> {
+pub(crate) fn numbers(values: Vec<f32>, dims: impl AsRef<[usize]>, order: Order) -> Outcome<Dense> {
     wrapped(bytes_of(values), dims, order, DType::Float32)
 }
 
@@ -84,6 +84,6 @@ pub(crate) fn numbers(values: Vec<f32>, dims: Vec<usize>, order: Order) -> Outco
 ///
 /// # Errors
 /// If the number of elements does not match the dims.
-pub(crate) fn truths(values: Vec<u8>, dims: Vec<usize>, order: Order) -> Outcome<Dense> {
+pub(crate) fn truths(values: Vec<u8>, dims: impl AsRef<[usize]>, order: Order) -> Outcome<Dense> {
     wrapped(values.into(), dims, order, DType::Bool)
 }

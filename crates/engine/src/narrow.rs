@@ -45,10 +45,10 @@ pub(crate) fn is_narrow(dtype: DType) -> bool {
 ///
 /// # Errors
 /// If they do not.
-pub(crate) fn supported(dense: &Dense) -> Outcome<Dense> {
+pub(crate) fn supported(dense: &Dense) -> Outcome<&Dense> {
     let dtype = dense.dtype();
     match dtype == DType::Bool || is_number(dtype) {
-        true => Ok(dense.clone()),
+        true => Ok(dense),
         false => Err(unsupported(dtype)),
     }
 }
@@ -57,7 +57,7 @@ pub(crate) fn supported(dense: &Dense) -> Outcome<Dense> {
 pub(crate) fn widened(dense: &Dense) -> Outcome<Dense> {
     let (dtype, dims) = (dense.dtype(), dense.dims().to_vec());
     if !is_narrow(dtype) {
-        return supported(dense);
+        return supported(dense).cloned();
     }
     let codes = unpacked(&dense.bytes()?, dtype.bits().unwrap_or(8), dense.count());
     let signed = |bits: u32| -> Vec<i8> {

@@ -248,6 +248,9 @@ pub(crate) fn each_chunk<T: Default, E: Send>(
     size: usize,
     work: impl Fn(&mut T, usize, &mut [E]) -> Outcome<()> + Sync,
 ) -> Outcome<()> {
+    if (1..=size).contains(&all.len()) {
+        return work(&mut T::default(), 0, all);
+    }
     each(all.chunks_mut(size.max(1)).collect(), work)
 }
 

@@ -7,6 +7,7 @@ use bytes::Bytes;
 use lodstone_model::{DType, Dim, Kind, Tensor, TensorType, ValueType};
 use lodstone_schema::Finding;
 use lodstone_schema::onnx::infer::{ValueInfo, common_type};
+use smallvec::SmallVec;
 
 use crate::budget::{Budget, Charge};
 use crate::error::Outcome;
@@ -53,9 +54,9 @@ pub struct Map {
     pub values: Vec<Value>,
 }
 
-/// The memory of a value without its elements, in bytes: its handle in a list, the lists of its dims and strides, and the
-/// owner of its bytes, each with what an allocator adds.
-pub(crate) const VALUE: u64 = size_of::<Value>() as u64 + 96;
+/// The memory of a value without its elements, in bytes: its handle in a list, half of it again while the list grows, and
+/// the owner of its bytes, with what an allocator adds.
+pub(crate) const VALUE: u64 = size_of::<Value>() as u64 * 3 / 2 + 96;
 
 /// The memory of the owner and the list of the bytes of a tensor of its own, in bytes.
 pub(crate) const STORAGE: u64 = 160;
@@ -279,12 +280,15 @@ impl From<Dense> for Value {
     }
 }
 
+/// The address and the size of elements.
+type Place = (usize, u64);
+
 /// Gives values charges for their elements. Values that share elements share the charge.
 pub(crate) struct Charging<'b> {
     budget: &'b Budget,
-    /// The charges of elements by their address and size, the newest last. Elements that are dropped meanwhile may be
+    /// The charges of elements, the newest last. Elements that are dropped meanwhile may be
     /// replaced by others in their place, of the same size.
-    known: Vec<((usize, u64), Arc<Charge>)>,
+    known: SmallVec<[(Place, Arc<Charge>); 4]>,
 }
 
 impl<'b> Charging<'b> {
@@ -324,7 +328,7 @@ impl<'b> Charging<'b> {
     }
 
     /// Returns the charge for elements at an address.
-    fn of(&mut self, place: (usize, u64), bytes: u64) -> Arc<Charge> {
+    fn of(&mut self, place: Place, bytes: u64) -> Arc<Charge> {
         let mut recent = self.known.iter().rev().take(Self::RECENT);
         if let Some((_, charge)) = recent.find(|(known, _)| *known == place) {
             return Arc::clone(charge);

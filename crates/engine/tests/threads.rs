@@ -65,7 +65,7 @@ fn singles(dims: &[usize]) -> Value {
     let bytes: Vec<u8> = numbers
         .flat_map(|number| ((number * 37 % 101) as f32 / 50.0 - 1.0).to_le_bytes())
         .collect();
-    Dense::new(DType::Float32, dims.to_vec(), bytes.into()).unwrap().into()
+    Dense::new(DType::Float32, dims, bytes.into()).unwrap().into()
 }
 
 /// Returns the bytes of all outputs.

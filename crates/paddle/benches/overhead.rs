@@ -1,4 +1,4 @@
-//! The overhead of running an operator: programs of many operators on a single number.
+//! The overhead of running an operator: programs of many operators on a single number. Arguments select kinds of operators.
 
 #![expect(clippy::print_stdout, reason = "a benchmark prints its results")]
 #![expect(clippy::unwrap_used, reason = "a benchmark")]
@@ -15,8 +15,15 @@ const OPERATORS: usize = 1000;
 /// The number of runs of a program; the best one counts.
 const RUNS: usize = 200;
 
+/// The kinds of operators.
+const KINDS: [&str; 6] =
+    ["assign", "increment", "fill_constant", "scale", "elementwise_add", "relu"];
+
 fn main() {
-    for kind in ["assign", "increment", "fill_constant", "scale", "elementwise_add", "relu"] {
+    let selected: Vec<String> =
+        std::env::args().skip(1).filter(|argument| !argument.starts_with("--")).collect();
+    let is_selected = |kind: &&str| selected.is_empty() || selected.iter().any(|name| name == kind);
+    for kind in KINDS.into_iter().filter(is_selected) {
         let prepared = Prepared::new(&program(kind), &["y"]).unwrap();
         let best = (0..RUNS).map(|_| {
             let mut scope = Scope::default();

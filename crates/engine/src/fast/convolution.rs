@@ -126,11 +126,11 @@ impl Convolution {
             let read = |[group, row, column]: [usize; 3], into: &mut [f32]| {
                 let mut done = 0;
                 while done < into.len() {
-                    let (place, first) = ((column + done) / each, (column + done) % each);
+                    let (tap, first) = ((column + done) / each, (column + done) % each);
                     let (_, rest) = into.split_at_mut(done);
                     let (now, _) = rest.split_at_mut((each - first).min(rest.len()));
                     let input = (group * inner + row) * each + first;
-                    gather(&values, input * window + place, window, cast_slice_mut(now));
+                    gather(&values, input * window + tap, window, cast_slice_mut(now));
                     scale(group * each + first, now);
                     done += now.len();
                 }
@@ -140,13 +140,13 @@ impl Convolution {
                 adjacent_strides(op)?.unwrap_or_default().into_iter().map(i64::cast_unsigned);
             if adjacent.eq(sides.iter().map(|side| *side as u64)) && width >= lanes() {
                 bias = bias.map(|bias| bias.repeat(line));
-                let of = |place: usize| {
+                let of = |tap: usize| {
                     PackedMatrix::new(
                         [1, inner, width],
                         inner,
                         allocate,
                         |[_, row, column], into| {
-                            read([0, row, place * width + column], into);
+                            read([0, row, tap * width + column], into);
                         },
                     )
                 };
@@ -157,15 +157,15 @@ impl Convolution {
             }
         } else if uses_winograd && is_dense(op)? {
             let size = [*each, columns];
-            Weights::Winograd(Winograd::new(size, allocate, |[place, channel, first], into| {
-                rows.read([channel * window + place, first], into);
+            Weights::Winograd(Winograd::new(size, allocate, |[tap, channel, first], into| {
+                rows.read([channel * window + tap, first], into);
                 scale(first, into);
             })?)
         } else {
             let is_in_order = groups == 1 && (window == 1 || is_large);
             let mut read = |first: usize, row: usize, into: &mut [f32]| {
-                let (place, channel) = (row / each, row % each);
-                let at = if is_large { row } else { channel * window + place };
+                let (tap, channel) = (row / each, row % each);
+                let at = if is_large { row } else { channel * window + tap };
                 match is_in_order {
                     true => rows.read([row, first], into),
                     false => {
@@ -177,8 +177,8 @@ impl Convolution {
             };
             if *each == 1 && columns == 1 {
                 let mut weights = vec![0.0; window * results];
-                let places = weights.chunks_exact_mut(results).enumerate();
-                places.for_each(|(place, into)| read(0, place, into));
+                let taps = weights.chunks_exact_mut(results).enumerate();
+                taps.for_each(|(tap, into)| read(0, tap, into));
                 Weights::Depthwise(weights)
             } else {
                 // A line of a window is contiguous, with all its channels.
@@ -312,7 +312,7 @@ impl ShapedConvolution<'_> {
         }
     }
 
-    /// Convolves images of these dims. `then` is called with the offset of each add_bias_and_clamp part of the result, whose channels
+    /// Convolves images of these dims. `finish_block` is called with the offset of each add_bias_and_clamp part of the result, whose channels
     /// are innermost.
     ///
     /// # Errors
@@ -322,7 +322,7 @@ impl ShapedConvolution<'_> {
         x: &Dense,
         epilogue: EpilogueArguments<'_>,
         buffers: &Buffers,
-        then: impl Fn(usize, &mut [f32]) -> Outcome<()> + Sync,
+        finish_block: impl Fn(usize, &mut [f32]) -> Outcome<()> + Sync,
     ) -> Outcome<Dense> {
         let Self {
             convolution: Convolution { groups, weights, bias, .. },
@@ -344,28 +344,28 @@ impl ShapedConvolution<'_> {
             Weights::Product(packed) => {
                 let channels = geometry.channels / groups;
                 if let Some(first_layer) = first_layer {
-                    first_layer.convolve(&image, packed, epilogue, &mut out, then)?;
+                    first_layer.convolve(&image, packed, epilogue, &mut out, finish_block)?;
                 } else if geometry.is_pointwise() {
                     let (stride, group_width) = (geometry.channels, channels);
                     let rows = StridedRows { stride, group_width, values: &image };
-                    packed.multiply(&rows, epilogue, &mut out, then)?;
+                    packed.multiply(&rows, epilogue, &mut out, finish_block)?;
                 } else {
                     let rows = Unfolded { geometry: &geometry, image: &image, channels };
-                    packed.multiply(&rows, epilogue, &mut out, then)?;
+                    packed.multiply(&rows, epilogue, &mut out, finish_block)?;
                 }
             }
             Weights::Depthwise(weights) => {
-                geometry.convolve_depthwise(&image, weights, epilogue, &mut out, then)?;
+                geometry.convolve_depthwise(&image, weights, epilogue, &mut out, finish_block)?;
             }
             Weights::Winograd(it) => {
-                it.convolve(&geometry, &image, epilogue, (&mut out, buffers), then)?;
+                it.convolve(&geometry, &image, epilogue, (&mut out, buffers), finish_block)?;
             }
             Weights::Adjacent(lines) => {
-                geometry.convolve_adjacent(&image, lines, epilogue, &mut out, then)?;
+                geometry.convolve_adjacent(&image, lines, epilogue, &mut out, finish_block)?;
             }
             Weights::Transposed(packed) => {
                 let weights = (packed, *groups);
-                geometry.convolve_transposed(&image, weights, epilogue, &mut out, then)?;
+                geometry.convolve_transposed(&image, weights, epilogue, &mut out, finish_block)?;
             }
         }
         tensor(out, dims, Order::ChannelsLast)

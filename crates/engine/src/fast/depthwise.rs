@@ -21,7 +21,7 @@ impl Geometry {
         weights: &[f32],
         epilogue: Epilogue<'_>,
         out: &mut [f32],
-        then: impl Fn(usize, &mut [f32]) -> Outcome<()> + Sync,
+        finish_block: impl Fn(usize, &mut [f32]) -> Outcome<()> + Sync,
     ) -> Outcome<()> {
         let ([_, columns], channels) = (self.steps, self.channels);
         let line = channels * columns;
@@ -36,7 +36,7 @@ impl Geometry {
         each_chunk(out, line, |taps, number, out| {
             let first = number * columns;
             dispatch(Line { geometry: self, narrow, wide, first, taps, out });
-            then(number * line, out)
+            finish_block(number * line, out)
         })
     }
 
@@ -55,7 +55,7 @@ impl Geometry {
     /// Finds the elements of the windows of `count` neighbouring results of a line that are in the image. `row` is the number
     /// of the first result of the line, `start` the column of the first of them.
     fn taps(&self, row: usize, start: usize, count: usize, taps: &mut Vec<Tap>) {
-        let (example, [top, _]) = self.place(row);
+        let (example, [top, _]) = self.origin(row);
         let ([height, width], [rows, columns]) = (self.image, self.window);
         let ([_, before], [_, stride], [_, dilation]) = (self.pads, self.strides, self.dilations);
         taps.clear();
@@ -71,7 +71,7 @@ impl Geometry {
                 }
                 let column = begin + from * stride - before;
                 let pixel = ((example * height + line) * width + column) * self.channels;
-                taps.push(Tap { pixel, place: down * columns + right, inside: from..to });
+                taps.push(Tap { pixel, index: down * columns + right, inside: from..to });
             }
         }
     }
@@ -96,7 +96,7 @@ struct Tap {
     /// Where the channels begin, for the first result for which it is in the image.
     pixel: usize,
     /// Its number in the window.
-    place: usize,
+    index: usize,
     /// The results for which it is in the image.
     inside: Range<usize>,
 }
@@ -237,8 +237,8 @@ impl Sums<'_> {
             vectors::<S, VECTORS>(simd, part_of(values, at + begin, count))
         };
         let mut sums = [[simd.splat_f32s(0.0); VECTORS]; COUNT];
-        for Tap { pixel, place, inside } in taps {
-            let weights = part(self.weights, place * self.channels);
+        for Tap { pixel, index, inside } in taps {
+            let weights = part(self.weights, index * self.channels);
             for at in 0..COUNT {
                 if CHECKED && !inside.contains(&at) {
                     continue;

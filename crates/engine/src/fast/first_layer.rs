@@ -56,7 +56,7 @@ impl<'a> FirstLayer<'a> {
         packed: &PackedMatrix,
         epilogue: Epilogue<'_>,
         out: &mut [f32],
-        then: impl Fn(usize, &mut [f32]) -> Outcome<()> + Sync,
+        finish_block: impl Fn(usize, &mut [f32]) -> Outcome<()> + Sync,
     ) -> Outcome<()> {
         let width = packed.width();
         let count = out.len() / width.max(1);
@@ -76,7 +76,7 @@ impl<'a> FirstLayer<'a> {
                 first += left / width;
                 rest = others;
             }
-            then(number * each * width, out)
+            finish_block(number * each * width, out)
         })
     }
 
@@ -86,10 +86,10 @@ impl<'a> FirstLayer<'a> {
         let ([_, stride], [_, dilation]) = (self.geometry.strides, self.geometry.dilations);
         let mut offsets = Vec::with_capacity(rows * columns * channels);
         for row in 0..rows {
-            for place in (0..columns).map(|column| column * dilation) {
+            for pixel in (0..columns).map(|column| column * dilation) {
                 let line =
-                    |channel: usize| (row * channels + channel) * self.phases + place % stride;
-                let at = |channel: usize| line(channel) * self.line_len + place / stride;
+                    |channel: usize| (row * channels + channel) * self.phases + pixel % stride;
+                let at = |channel: usize| line(channel) * self.line_len + pixel / stride;
                 offsets.extend((0..channels).map(at));
             }
         }
@@ -104,7 +104,7 @@ impl<'a> FirstLayer<'a> {
         let ([rows, _], [_, before], [_, stride]) =
             (geometry.window, geometry.pads, geometry.strides);
         let [_, reach] = geometry.reach();
-        let (example, [top, left]) = geometry.place(first);
+        let (example, [top, left]) = geometry.origin(first);
         lines.resize(rows * channels * self.phases * self.line_len, 0.0);
         let mut into = lines.chunks_exact_mut(self.line_len);
         for row in 0..rows {

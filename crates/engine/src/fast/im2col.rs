@@ -65,18 +65,18 @@ impl Geometry {
         window == [1, 1] && strides == [1, 1] && pads == [0, 0] && self.image == self.steps
     }
 
-    /// Returns the example of a result, and the place in the image where its window begins, before the padding is removed.
-    pub(super) fn place(&self, row: usize) -> (usize, [usize; 2]) {
+    /// Returns the example of a result, and the origin of its window in the image, before the padding is removed.
+    pub(super) fn origin(&self, row: usize) -> (usize, [usize; 2]) {
         let [height, width] = self.steps;
         let (line, column) = (row / width.max(1), row % width.max(1));
         let [down, right] = self.strides;
         (line / height.max(1), [line % height.max(1) * down, column * right])
     }
 
-    /// Returns the places of results from `first` on, as [`place`](Self::place) does.
-    pub(super) fn places(&self, first: usize) -> impl Iterator<Item = (usize, [usize; 2])> {
+    /// Returns the origins of the windows of results from `first` on, as [`origin`](Self::origin) does.
+    pub(super) fn origins(&self, first: usize) -> impl Iterator<Item = (usize, [usize; 2])> {
         let ([rows, columns], [down, right]) = (self.steps, self.strides);
-        std::iter::successors(Some(self.place(first)), move |&(example, [top, left])| {
+        std::iter::successors(Some(self.origin(first)), move |&(example, [top, left])| {
             let next = match (left + right == columns * right, top + down == rows * down) {
                 (false, _) => (example, [top, left + right]),
                 (true, false) => (example, [top + down, 0]),
@@ -111,8 +111,8 @@ pub(super) struct Run {
     channel: usize,
     /// Where the first element is, after the first pixel of a window that is in the image.
     offset: usize,
-    /// The places of the elements in the unfolded window.
-    place: Range<usize>,
+    /// The range of the elements in the unfolded window.
+    range: Range<usize>,
 }
 
 impl<T: Copy> Unfolded<'_, T> {
@@ -158,7 +158,7 @@ impl<T: Copy> Unfolded<'_, T> {
                 columns: (channel + len).div_ceil(self.channels),
                 channel,
                 offset: (row * down * image + column * right) * geometry.channels + channel,
-                place: at - inner.start..at - inner.start + len,
+                range: at - inner.start..at - inner.start + len,
             });
             at += len;
         }
@@ -175,24 +175,24 @@ impl<T: Copy> Unfolded<'_, T> {
         is_inside.then_some(pixel * self.geometry.channels + group * self.channels)
     }
 
-    /// Writes the elements of the window at a place; those in the padding are `blank`.
+    /// Writes the elements of the window with an origin; those in the padding are `blank`.
     pub(super) fn write(
         &self,
         group: usize,
         runs: &[Run],
-        place: (usize, [usize; 2]),
+        origin: (usize, [usize; 2]),
         blank: T,
         into: &mut [T],
     ) {
-        if let Some(first) = self.whole(group, place) {
+        if let Some(first) = self.whole(group, origin) {
             for run in runs {
-                copy(self.image, first + run.offset, run.place.clone(), into);
+                copy(self.image, first + run.offset, run.range.clone(), into);
             }
             return;
         }
         for run in runs {
-            let Some(into) = into.get_mut(run.place.clone()) else { continue };
-            let Some((place, columns)) = self.part(group, run, place) else {
+            let Some(into) = into.get_mut(run.range.clone()) else { continue };
+            let Some((first, columns)) = self.part(group, run, origin) else {
                 into.fill(blank);
                 continue;
             };
@@ -204,25 +204,25 @@ impl<T: Copy> Unfolded<'_, T> {
             let (now, after) = rest.split_at_mut(to - from);
             before.fill(blank);
             after.fill(blank);
-            now.copy_from_slice(part_of(self.image, place, now.len()));
+            now.copy_from_slice(part_of(self.image, first, now.len()));
         }
     }
 }
 
-/// Copies elements of an image to a place in `into`. What follows may be overwritten, too.
+/// Copies elements of an image to a range of `into`. What follows may be overwritten, too.
 #[inline(always)]
-pub(super) fn copy<T: Copy>(image: &[T], mut from: usize, mut place: Range<usize>, into: &mut [T]) {
-    while !place.is_empty() {
-        let there = into.get_mut(place.start..).and_then(<[T]>::first_chunk_mut::<SLACK>);
+pub(super) fn copy<T: Copy>(image: &[T], mut from: usize, mut range: Range<usize>, into: &mut [T]) {
+    while !range.is_empty() {
+        let there = into.get_mut(range.start..).and_then(<[T]>::first_chunk_mut::<SLACK>);
         let source = image.get(from..).and_then(<[T]>::first_chunk::<SLACK>);
         let (Some(there), Some(source)) = (there, source) else {
-            if let Some(into) = into.get_mut(place.clone()) {
-                into.copy_from_slice(part_of(image, from, place.len()));
+            if let Some(into) = into.get_mut(range.clone()) {
+                into.copy_from_slice(part_of(image, from, range.len()));
             }
             return;
         };
         *there = *source;
-        place.start += SLACK;
+        range.start += SLACK;
         from += SLACK;
     }
 }
@@ -235,17 +235,17 @@ impl Rows for Unfolded<'_, f32> {
         unfolded: &'r mut Vec<f32>,
     ) -> RowSlices<'r> {
         let RowBlock { group, first, count, ref inner } = *block;
-        let (runs, places) = (self.runs(inner.clone()), self.geometry.places(first).take(count));
+        let (runs, origins) = (self.runs(inner.clone()), self.geometry.origins(first).take(count));
         let write = |at, into: &mut [f32]| self.write(group, &runs, at, 0.0, into);
         let ([run], true) = (runs.as_slice(), is_in_place) else {
-            return block.unfold(count, places, unfolded, write);
+            return block.unfold(count, origins, unfolded, write);
         };
         let begin = |at| match self.whole(group, at) {
             Some(first) => Some(first + run.offset),
             None => self.part(group, run, at).filter(|it| it.1 == (0..run.columns)).map(|it| it.0),
         };
         let mut outside = Vec::new();
-        let inside: Vec<Option<usize>> = places
+        let inside: Vec<Option<usize>> = origins
             .map(|at| {
                 let begin = begin(at);
                 outside.extend(begin.is_none().then_some(at));

@@ -196,7 +196,7 @@ impl PackedBytes {
                 }
             };
             let totals = self.totals(lines, [line, whole]);
-            let mut then = |strip: &Strip, sums: &mut [i32]| {
+            let mut finish_strip = |strip: &Strip, sums: &mut [i32]| {
                 if !self.zeros.is_empty() {
                     let zeros = part_of(&self.zeros, strip.columns.start, strip.columns.len());
                     let totals = totals.iter().skip(strip.group).step_by(self.groups);
@@ -211,7 +211,7 @@ impl PackedBytes {
             };
             match &self.panels {
                 #[cfg(target_arch = "x86_64")]
-                Panels::Vnni(panels) => panels.multiply(lines, whole, &base, sums, then),
+                Panels::Vnni(panels) => panels.multiply(lines, whole, &base, sums, finish_strip),
                 Panels::Float(parts) => {
                     sums.clear();
                     (0..count).for_each(|_| sums.extend_from_slice(&base));
@@ -219,7 +219,10 @@ impl PackedBytes {
                     for group in 0..self.groups {
                         let begin = group * self.columns;
                         let columns = begin..begin + self.columns;
-                        then(&Strip { group, columns, width, stride: width, offset: begin }, sums);
+                        finish_strip(
+                            &Strip { group, columns, width, stride: width, offset: begin },
+                            sums,
+                        );
                     }
                 }
             }

@@ -108,19 +108,18 @@ impl Integers {
             return Ok(None);
         };
         let zeros: Vec<i32> = zeros.into_iter().map(|zero| zero - shift).collect();
-        let at =
-            |place: usize| (values.get(place).copied().unwrap_or_default() ^ sign).cast_signed();
+        let at = |tap: usize| (values.get(tap).copied().unwrap_or_default() ^ sign).cast_signed();
         let weights = match (kind, dims.as_slice()) {
             (IntegerKind::ConvInteger | IntegerKind::QLinearConv, [results, 1, ..])
                 if columns == 1 && inner <= MAX_WINDOW =>
             {
-                let places = (0..inner).flat_map(|place| (0..*results).map(move |it| (place, it)));
+                let taps = (0..inner).flat_map(|tap| (0..*results).map(move |it| (tap, it)));
                 #[expect(clippy::cast_precision_loss, reason = "9 bits")]
-                let one = |(place, result): (usize, usize)| {
+                let one = |(tap, result): (usize, usize)| {
                     let zero = zeros.get(result).copied().unwrap_or_default();
-                    (i32::from(at(result * inner + place)) - zero) as f32
+                    (i32::from(at(result * inner + tap)) - zero) as f32
                 };
-                Weights::Depthwise(places.map(one).collect())
+                Weights::Depthwise(taps.map(one).collect())
             }
             _ => {
                 let mut matrices = ByteMatrices::zeroed(size);
@@ -274,10 +273,10 @@ struct ByteWindows<'a> {
 impl ByteRows for ByteWindows<'_> {
     fn unfold(&self, group: usize, first: usize, stride: usize, into: &mut [u8]) {
         let runs = self.unfolded.runs(0..self.inner);
-        let places = self.unfolded.geometry.places(first);
-        for (into, place) in into.chunks_mut(stride).zip(places) {
+        let origins = self.unfolded.geometry.origins(first);
+        for (into, origin) in into.chunks_mut(stride).zip(origins) {
             let (into, _) = into.split_at_mut(self.inner);
-            self.unfolded.write(group, &runs, place, self.blank, into);
+            self.unfolded.write(group, &runs, origin, self.blank, into);
             into.iter_mut().for_each(|byte| *byte ^= self.sign);
         }
     }

@@ -99,7 +99,7 @@ impl Matrix {
 }
 
 impl ShapedMatrix<'_> {
-    /// Multiplies a tensor of these dims. `then` is called with the offset of each add_bias_and_clamp part of the result.
+    /// Multiplies a tensor of these dims. `finish_block` is called with the offset of each add_bias_and_clamp part of the result.
     ///
     /// # Errors
     /// If the tensor is not in single precision.
@@ -108,7 +108,7 @@ impl ShapedMatrix<'_> {
         x: &Dense,
         epilogue: EpilogueArguments<'_>,
         buffers: &Buffers,
-        then: impl Fn(usize, &mut [f32]) -> Outcome<()> + Sync,
+        finish_block: impl Fn(usize, &mut [f32]) -> Outcome<()> + Sync,
     ) -> Outcome<Dense> {
         let Self { matrix: Matrix { inner, packed, bias }, dims } = self;
         let values = ordered(x, Order::RowMajor)?;
@@ -117,7 +117,7 @@ impl ShapedMatrix<'_> {
         let added = epilogue.added(Order::RowMajor, &dims)?;
         let epilogue =
             Epilogue { bias: bias.as_deref(), added: added.as_deref(), clamp: epilogue.limits };
-        packed.multiply(&lines, epilogue, &mut out, then)?;
+        packed.multiply(&lines, epilogue, &mut out, finish_block)?;
         tensor(out, dims, Order::RowMajor)
     }
 }

@@ -157,7 +157,7 @@ impl ShapedOperator<'_> {
         })
     }
 
-    /// Computes the result. `then` is called with the offset of each finished part of it.
+    /// Computes the result. `finish_block` is called with the offset of each finished part of it.
     ///
     /// # Errors
     /// If the input is not in single precision.
@@ -166,11 +166,11 @@ impl ShapedOperator<'_> {
         x: &Dense,
         epilogue: EpilogueArguments<'_>,
         buffers: &Buffers,
-        then: impl Fn(usize, &mut [f32]) -> Outcome<()> + Sync,
+        finish_block: impl Fn(usize, &mut [f32]) -> Outcome<()> + Sync,
     ) -> Outcome<Dense> {
         match self {
-            Self::Convolution(it) => it.run(x, epilogue, buffers, then),
-            Self::Matrix(it) => it.run(x, epilogue, buffers, then),
+            Self::Convolution(it) => it.run(x, epilogue, buffers, finish_block),
+            Self::Matrix(it) => it.run(x, epilogue, buffers, finish_block),
         }
     }
 }

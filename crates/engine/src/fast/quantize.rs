@@ -58,7 +58,7 @@ fn codes(x: &Dense, scale: f32, zero: f32, (limits, dtype): ([f32; 2], DType)) -
         });
         Ok(())
     })?;
-    wrapped(out.into(), x.dims().to_vec(), order, dtype)
+    wrapped(out.into(), x.dims(), order, dtype)
 }
 
 /// Quantizes a tensor, or returns `None` if the kernel must run instead.
@@ -103,7 +103,7 @@ fn dequantize(call: &FastCall<'_>) -> Outcome<Option<Vec<Dense>>> {
         });
         Ok(())
     })?;
-    tensor(out, x.dims().to_vec(), order).map(one)
+    tensor(out, x.dims(), order).map(one)
 }
 
 /// Quantizes a tensor by its range, or returns `None` if the kernel must run instead.

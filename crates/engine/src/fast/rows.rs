@@ -103,7 +103,7 @@ fn each_row(
         out.chunks_exact_mut(width).zip(rows).for_each(|(out, row)| of(row, out));
         Ok(())
     })?;
-    tensor(out, x.dims().to_vec(), Order::RowMajor).map(one)
+    tensor(out, x.dims(), Order::RowMajor).map(one)
 }
 
 /// Combines elements in partial results, and those in order.

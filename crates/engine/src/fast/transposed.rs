@@ -25,7 +25,7 @@ impl Geometry {
         (packed, groups): (&PackedMatrix, usize),
         epilogue: Epilogue<'_>,
         out: &mut [f32],
-        then: impl Fn(usize, &mut [f32]) -> Outcome<()> + Sync,
+        finish_block: impl Fn(usize, &mut [f32]) -> Outcome<()> + Sync,
     ) -> Outcome<()> {
         let ([height, width], [rows, columns], [tall, across]) =
             (self.image, self.steps, self.window);
@@ -54,7 +54,7 @@ impl Geometry {
                 for (at, out) in out.chunks_exact_mut(line).enumerate() {
                     sums.line(group * down + at, |_| &scratch.products, out);
                 }
-                then(number * down * line, out)
+                finish_block(number * down * line, out)
             });
         }
         if examples > 1 && examples >= sharing() {
@@ -67,7 +67,7 @@ impl Geometry {
                 for (row, out) in out.chunks_exact_mut(line).enumerate() {
                     sums.line(row, |place| part_of(products, place * from, from), out);
                 }
-                then(example * rows * line, out)
+                finish_block(example * rows * line, out)
             });
         }
         // Not from the buffers, which would keep it when it is no longer charged.
@@ -77,7 +77,7 @@ impl Geometry {
             let (example, row) = (number / rows.max(1), number % rows.max(1));
             let of = |place| part_of(&products, (example * height + place) * from, from);
             sums.line(row, of, out);
-            then(number * line, out)
+            finish_block(number * line, out)
         })
     }
 
@@ -89,7 +89,7 @@ impl Geometry {
         lines: &[PackedMatrix],
         epilogue: Epilogue<'_>,
         out: &mut [f32],
-        then: impl Fn(usize, &mut [f32]) -> Outcome<()> + Sync,
+        finish_block: impl Fn(usize, &mut [f32]) -> Outcome<()> + Sync,
     ) -> Outcome<()> {
         let ([_, width], channels) = (self.image, self.channels);
         let pixels = StridedRows { stride: channels, group_width: channels, values: image };
@@ -99,7 +99,7 @@ impl Geometry {
             for (packed, out) in lines.iter().zip(out.chunks_exact_mut(line.max(1))) {
                 packed.multiply_alone(&pixels, number * width, epilogue, unfolded, out);
             }
-            then(number * size, out)
+            finish_block(number * size, out)
         })
     }
 

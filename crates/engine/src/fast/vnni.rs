@@ -75,7 +75,7 @@ impl Panels {
         size_of_val::<[[Vector; VECTORS]]>(&self.vectors) as u64
     }
 
-    /// Multiplies rows of `whole` bytes, in which the groups follow one another. `then` is called for each panel, with
+    /// Multiplies rows of `whole` bytes, in which the groups follow one another. `finish_strip` is called for each panel, with
     /// the sums of its products, which are added to those of `base`.
     pub(super) fn multiply(
         &self,
@@ -83,7 +83,7 @@ impl Panels {
         whole: usize,
         base: &[i32],
         sums: &mut Vec<i32>,
-        mut then: impl FnMut(&Strip, &mut [i32]),
+        mut finish_strip: impl FnMut(&Strip, &mut [i32]),
     ) {
         assert!(is_available(), "the instructions were there when the matrix was packed");
         let ((quads, _), count) = (rows.as_chunks(), rows.len() / whole);
@@ -113,7 +113,7 @@ impl Panels {
                     run(&tiles, panel, first, ahead, sums);
                 }
                 let (sums, _) = sums.split_at_mut(count * WIDTH);
-                then(&Strip { group, columns, width, stride: WIDTH, offset: 0 }, sums);
+                finish_strip(&Strip { group, columns, width, stride: WIDTH, offset: 0 }, sums);
             }
         }
     }

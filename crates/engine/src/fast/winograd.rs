@@ -2,7 +2,7 @@
 //! 16 multiplications for each channel instead of 36.
 //!
 //! The 4 x 4 elements under the windows of a tile are transformed to 16 sums of them, and filters likewise. For each of these 16
-//! places, the channels are multiplied as matrices, and the products are transformed to results. A result depends on the
+//! points, the channels are multiplied as matrices, and the products are transformed to results. A result depends on the
 //! elements of its own window alone. One that is infinite may make it NaN.
 
 use std::ops::Range;
@@ -17,8 +17,8 @@ use crate::gemm::{
 use crate::simd::{dispatch, load, store};
 use crate::threads::{each, sharing};
 
-/// The number of elements under the windows of a tile, and of places.
-const PLACES: usize = 16;
+/// The number of elements under the windows of a tile, and of points.
+const POINTS: usize = 16;
 
 /// The number of elements of a window.
 const WINDOW: usize = 9;
@@ -26,21 +26,21 @@ const WINDOW: usize = 9;
 /// The minimum number of channels of images and of results: with fewer, the sums take longer than they save.
 const MIN_CHANNELS: usize = 24;
 
-/// The number of elements and products of places that stay in the second-level cache.
+/// The number of elements and products of points that stay in the second-level cache.
 const MAX_CACHED: usize = 1 << 18;
 
 /// The minimum number of tiles that are computed together, if there are so many: filters are read once for all of them.
 const MIN_TILES: usize = 48;
 
-/// The number of elements between places, so that those of one tile are not all in the same set of the cache.
-const PLACE_GAP: usize = 16;
+/// The number of elements between points, so that those of one tile are not all in the same set of the cache.
+const POINT_GAP: usize = 16;
 
 /// The filters of a convolution.
 #[derive(Debug)]
 pub(super) struct Winograd {
     channels: usize,
     results: usize,
-    /// `[place][channel][result]`.
+    /// `[point][channel][result]`.
     filters: PackedMatrix,
 }
 
@@ -60,15 +60,15 @@ impl Winograd {
         allocate: impl Fn(usize) -> Outcome<Buffer>,
         mut read: impl FnMut([usize; 3], &mut [f32]),
     ) -> Outcome<Self> {
-        let (size, mut window) = ([PLACES, channels, results], Vec::new());
+        let (size, mut window) = ([POINTS, channels, results], Vec::new());
         let filters =
-            PackedMatrix::with_groups(size, channels, allocate, |[channel, first], places| {
-                let count = places.first().map_or(0, |place| place.len());
+            PackedMatrix::with_groups(size, channels, allocate, |[channel, first], points| {
+                let count = points.first().map_or(0, |point| point.len());
                 window.resize(WINDOW * count, 0.0);
                 for (element, into) in window.chunks_exact_mut(count.max(1)).enumerate() {
                     read([element, channel, first], into);
                 }
-                dispatch(FilterTransform { window: &window, count, places });
+                dispatch(FilterTransform { window: &window, count, points });
             })?;
         Ok(Self { channels, results, filters: filters.in_place() })
     }
@@ -82,17 +82,17 @@ impl Winograd {
     pub(super) fn workspace(&self, geometry: &Geometry) -> usize {
         let ([down, across], best) = (tiles(geometry), self.best());
         let count = down.saturating_mul(across).min(best + best / 2);
-        Self::places(count, self.channels).saturating_add(Self::places(count, self.results))
+        Self::points(count, self.channels).saturating_add(Self::points(count, self.results))
     }
 
-    /// Returns the number of elements of all places of some tiles.
-    fn places(tiles: usize, channels: usize) -> usize {
-        PLACES.saturating_mul(tiles.saturating_mul(channels).saturating_add(PLACE_GAP))
+    /// Returns the number of elements of all points of some tiles.
+    fn points(tiles: usize, channels: usize) -> usize {
+        POINTS.saturating_mul(tiles.saturating_mul(channels).saturating_add(POINT_GAP))
     }
 
     /// Returns the number of tiles that are best computed together.
     fn best(&self) -> usize {
-        (MAX_CACHED / (PLACES * (self.channels + self.results))).max(MIN_TILES)
+        (MAX_CACHED / (POINTS * (self.channels + self.results))).max(MIN_TILES)
     }
 
     /// Returns how many of a number of tiles are computed together: about the best number, in equal parts.
@@ -101,14 +101,14 @@ impl Winograd {
         count.div_ceil(parts.max(1)).max(1)
     }
 
-    /// Convolves images. `then` is called with the offset of each add_bias_and_clamp part of the results.
+    /// Convolves images. `finish_block` is called with the offset of each add_bias_and_clamp part of the results.
     pub(super) fn convolve(
         &self,
         geometry: &Geometry,
         image: &[f32],
         epilogue: Epilogue<'_>,
         (out, buffers): (&mut [f32], &Buffers),
-        then: impl Fn(usize, &mut [f32]) -> Outcome<()> + Sync,
+        finish_block: impl Fn(usize, &mut [f32]) -> Outcome<()> + Sync,
     ) -> Outcome<()> {
         let ([height, width], [rows, columns]) = (geometry.image, geometry.steps);
         let ([down, across], size) = (tiles(geometry), rows * columns * self.results);
@@ -128,19 +128,19 @@ impl Winograd {
             let image = part_of(image, example * pixels, pixels);
             let all = first * across..(first + out.len().div_ceil(line)) * across;
             let at_once = self.at_once(all.len());
-            let mut values = buffers.take(Self::places(at_once, self.channels))?;
-            let mut products = buffers.take(Self::places(at_once, self.results))?;
+            let mut values = buffers.take(Self::points(at_once, self.channels))?;
+            let mut products = buffers.take(Self::points(at_once, self.results))?;
             let epilogue = epilogue.within(begin, out.len());
             for begin in all.clone().step_by(at_once) {
                 let tiles = begin..all.end.min(begin + at_once);
                 let strip = Strip { geometry, image, first, tiles };
                 self.convolve_strip(&strip, epilogue, (&mut values, &mut products), unfolded, out);
             }
-            then(begin, out)
+            finish_block(begin, out)
         })
     }
 
-    /// Convolves a strip into the results from its first line on. The elements of places and their products are computed in
+    /// Convolves a strip into the results from its first line on. The elements of points and their products are computed in
     /// `values` and `products`.
     fn convolve_strip(
         &self,
@@ -154,12 +154,12 @@ impl Winograd {
         let (channels, results) = (self.channels, self.results);
         let blank = vec![0.0; channels];
         dispatch(InputTransform { strip, channels, blank: &blank, values: &mut *values });
-        let each = count * channels + PLACE_GAP;
+        let each = count * channels + POINT_GAP;
         let rows = StridedRows { stride: channels, group_width: each, values };
-        let places = products.chunks_exact_mut(count * results + PLACE_GAP).take(PLACES);
-        for (place, products) in places.enumerate() {
+        let points = products.chunks_exact_mut(count * results + POINT_GAP).take(POINTS);
+        for (point, products) in points.enumerate() {
             let (products, _) = products.split_at_mut(count * results);
-            self.filters.multiply_group(place, &rows, unfolded, products);
+            self.filters.multiply_group(point, &rows, unfolded, products);
         }
         dispatch(OutputTransform { strip, results, epilogue, products, out });
     }
@@ -181,18 +181,18 @@ struct Strip<'a> {
 
 impl Strip<'_> {
     /// Returns the line and the column of each tile.
-    fn places(&self) -> impl Iterator<Item = [usize; 2]> {
+    fn tile_origins(&self) -> impl Iterator<Item = [usize; 2]> {
         let [_, across] = tiles(self.geometry);
         self.tiles.clone().map(move |tile| [tile / across, tile % across])
     }
 
     /// Returns the channels of the elements under the windows of a tile; those in the padding are `blank`.
-    fn elements<'e>(&'e self, tile: [usize; 2], blank: &'e [f32]) -> [&'e [f32]; PLACES] {
+    fn elements<'e>(&'e self, tile: [usize; 2], blank: &'e [f32]) -> [&'e [f32]; POINTS] {
         let ([_, width], channels) = (self.geometry.image, blank.len());
         let [line, column] = tile.map(|at| 2 * at);
-        std::array::from_fn(|place| {
-            let down = self.geometry.inside(line, place / 4, 0);
-            let right = self.geometry.inside(column, place % 4, 1);
+        std::array::from_fn(|point| {
+            let down = self.geometry.inside(line, point / 4, 0);
+            let right = self.geometry.inside(column, point % 4, 1);
             match (down, right) {
                 (Some(down), Some(right)) => {
                     part_of(self.image, (down * width + right) * channels, channels)
@@ -208,7 +208,7 @@ struct FilterTransform<'a, 'p> {
     /// `[element of the window][filter]`.
     window: &'a [f32],
     count: usize,
-    places: &'a mut [&'p mut [f32]],
+    points: &'a mut [&'p mut [f32]],
 }
 
 impl WithSimd for FilterTransform<'_, '_> {
@@ -220,7 +220,7 @@ impl WithSimd for FilterTransform<'_, '_> {
         reason = "constant bounds: what is indexed stays in registers"
     )]
     fn with_simd<S: Simd>(self, simd: S) {
-        let Self { window, count, places } = self;
+        let Self { window, count, points } = self;
         for first in (0..count).step_by(S::F32_LANES) {
             let lanes = S::F32_LANES.min(count - first);
             let mut elements = [[simd.splat_f32s(0.0); 3]; 3];
@@ -237,8 +237,8 @@ impl WithSimd for FilterTransform<'_, '_> {
                 sums[column] =
                     filter_line(simd, [lines[0][column], lines[1][column], lines[2][column]]);
             }
-            for (place, into) in places.iter_mut().enumerate() {
-                store(simd, sums[place % 4][place / 4], part_of_mut(into, first, lanes));
+            for (point, into) in points.iter_mut().enumerate() {
+                store(simd, sums[point % 4][point / 4], part_of_mut(into, first, lanes));
             }
         }
     }
@@ -270,7 +270,7 @@ struct InputTransform<'a> {
     strip: &'a Strip<'a>,
     channels: usize,
     blank: &'a [f32],
-    /// `[place][tile][channel]`.
+    /// `[point][tile][channel]`.
     values: &'a mut [f32],
 }
 
@@ -297,35 +297,35 @@ impl InputTransform<'_> {
     fn run<S: Simd, const LANES: usize>(self, simd: S) {
         let Self { strip, channels, blank, values } = self;
         let (whole, rest) = (channels / LANES, channels % LANES);
-        let mut places = values.chunks_exact_mut(strip.tiles.len() * channels + PLACE_GAP);
-        let mut places: [&mut [f32]; PLACES] =
-            std::array::from_fn(|_| places.next().unwrap_or_default());
-        for (number, tile) in strip.places().enumerate() {
+        let mut points = values.chunks_exact_mut(strip.tiles.len() * channels + POINT_GAP);
+        let mut points: [&mut [f32]; POINTS] =
+            std::array::from_fn(|_| points.next().unwrap_or_default());
+        for (number, tile) in strip.tile_origins().enumerate() {
             let from = strip.elements(tile, blank);
-            let mut into = places.each_mut().map(|it| part_of_mut(it, number * channels, channels));
+            let mut into = points.each_mut().map(|it| part_of_mut(it, number * channels, channels));
             let vectors = from.map(|it| part_of(it.as_chunks::<LANES>().0, 0, whole));
             let made =
                 into.each_mut().map(|it| part_of_mut(it.as_chunks_mut::<LANES>().0, 0, whole));
             for at in 0..whole {
                 let mut elements = [[simd.splat_f32s(0.0); 4]; 4];
-                for place in 0..PLACES {
-                    elements[place / 4][place % 4] = load(simd, &vectors[place][at]);
+                for point in 0..POINTS {
+                    elements[point / 4][point % 4] = load(simd, &vectors[point][at]);
                 }
                 let sums = input_tile(simd, elements);
-                for place in 0..PLACES {
-                    store(simd, sums[place / 4][place % 4], &mut made[place][at]);
+                for point in 0..POINTS {
+                    store(simd, sums[point / 4][point % 4], &mut made[point][at]);
                 }
             }
             if rest > 0 {
                 let mut elements = [[simd.splat_f32s(0.0); 4]; 4];
-                for place in 0..PLACES {
-                    let from = part_of(from[place], whole * LANES, rest);
-                    elements[place / 4][place % 4] = load(simd, from);
+                for point in 0..POINTS {
+                    let from = part_of(from[point], whole * LANES, rest);
+                    elements[point / 4][point % 4] = load(simd, from);
                 }
                 let sums = input_tile(simd, elements);
-                for place in 0..PLACES {
-                    let into = part_of_mut(into[place], whole * LANES, rest);
-                    store(simd, sums[place / 4][place % 4], into);
+                for point in 0..POINTS {
+                    let into = part_of_mut(into[point], whole * LANES, rest);
+                    store(simd, sums[point / 4][point % 4], into);
                 }
             }
         }
@@ -355,7 +355,7 @@ struct OutputTransform<'a> {
     strip: &'a Strip<'a>,
     results: usize,
     epilogue: Epilogue<'a>,
-    /// `[place][tile][result]`.
+    /// `[point][tile][result]`.
     products: &'a [f32],
     out: &'a mut [f32],
 }
@@ -371,10 +371,10 @@ impl WithSimd for OutputTransform<'_> {
     )]
     fn with_simd<S: Simd>(self, simd: S) {
         let Self { strip, results, epilogue, products, out } = self;
-        let each = strip.tiles.len() * results + PLACE_GAP;
+        let each = strip.tiles.len() * results + POINT_GAP;
         let [_, columns] = strip.geometry.steps;
         let rows = out.len() / (columns * results);
-        for (number, [line, column]) in strip.places().enumerate() {
+        for (number, [line, column]) in strip.tile_origins().enumerate() {
             let (top, left) = (2 * (line - strip.first), 2 * column);
             let (height, width) = ((rows - top).min(2), (columns - left).min(2));
             for first in (0..results).step_by(S::F32_LANES) {

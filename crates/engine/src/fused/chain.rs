@@ -6,10 +6,11 @@ use std::ops::Range;
 
 use lodstone_model::DType;
 use lodstone_schema::Finding;
+use smallvec::SmallVec;
 
 use super::inputs::Input;
 use super::rules::{Apply, Class, Function, Rule};
-use crate::dims::common;
+use crate::dims::{Dims, common};
 use crate::error::Outcome;
 use crate::gemm::{Buffer, Buffers};
 use crate::layout;
@@ -54,7 +55,7 @@ pub(crate) struct Bound<'c> {
     chain: &'c Chain,
     inputs: Vec<Input>,
     /// The dims of the results, and the order of their elements.
-    dims: Vec<usize>,
+    dims: Dims,
     order: Order,
 }
 
@@ -75,17 +76,17 @@ impl Chain {
         let owners: HashMap<usize, usize> = outputs.collect();
         let owner = |register: usize| owners.get(&register).copied();
         let mut reads: Vec<(usize, Class)> = Vec::new();
-        let mut places: HashMap<usize, usize> = HashMap::new();
+        let mut read_indices: HashMap<usize, usize> = HashMap::new();
         for (rule, inputs, _) in &ops {
             for (register, class) in inputs.iter().zip(rule.function.classes()) {
                 let register = (*register)?;
                 let result = owner(register).and_then(|at| Some(ops.get(at)?.0.result));
-                let read = || reads.get(*places.get(&register)?).map(|read| read.1);
+                let read = || reads.get(*read_indices.get(&register)?).map(|read| read.1);
                 match result.or_else(read) {
                     Some(given) if given == *class => {}
                     Some(_) => return None,
                     None => {
-                        places.insert(register, reads.len());
+                        read_indices.insert(register, reads.len());
                         reads.push((register, *class));
                     }
                 }
@@ -95,7 +96,7 @@ impl Chain {
             }
         }
         let value = |register: usize| {
-            let read = places.get(&register).copied();
+            let read = read_indices.get(&register).copied();
             read.or_else(|| owner(register).map(|at| at + reads.len()))
         };
         let (mut links, mut results) = (Vec::new(), Vec::new());
@@ -132,7 +133,7 @@ impl Chain {
             false => threads.run(|| bound.compute(count, buffers))??,
         };
         let whole = |(values, (_, register, class)): (Buffer, &(usize, usize, Class))| {
-            let dims = bound.dims.clone();
+            let dims = &bound.dims;
             let dense = match class {
                 Class::Number | Class::Limit => layout::tensor(values, dims, bound.order)?,
                 Class::Truth => {
@@ -176,11 +177,15 @@ impl Chain {
             };
             (dense.dtype() == expected).then_some(Some(dense))
         };
-        let values: Option<Vec<Option<&Dense>>> = self.reads.iter().map(value).collect();
+        let values: Option<SmallVec<[Option<&Dense>; 4]>> = self.reads.iter().map(value).collect();
         let Some(values) = values else { return Ok(None) };
+        // A single element is not worth a chain.
+        if producer.is_none() && values.iter().flatten().all(|value| value.count() <= 1) {
+            return Ok(None);
+        }
         // Without a producer, the inputs alone tell the dims.
-        let mut dims: Vec<usize> =
-            producer.map(|producer| producer.dims.to_vec()).unwrap_or_default();
+        let mut dims: Dims =
+            producer.map(|producer| Dims::from_slice(producer.dims)).unwrap_or_default();
         for value in values.iter().flatten() {
             match common(&dims, value.dims()) {
                 Ok(both) => dims = both,
@@ -188,7 +193,7 @@ impl Chain {
             }
         }
         let order = match producer {
-            Some(producer) if producer.dims == dims => producer.order,
+            Some(producer) if *producer.dims == *dims => producer.order,
             Some(_) => return Ok(None),
             None => order(&values, &dims),
         };
@@ -203,10 +208,8 @@ impl Chain {
                 None => return Ok(None),
             }
         }
-        // A single element is not worth a chain.
-        let is_chained = producer.is_some() || dims.iter().product::<usize>() > 1;
         let bound = Bound { chain: self, inputs, dims, order };
-        Ok((is_chained && bound.has_full_results()).then_some(bound))
+        Ok(bound.has_full_results().then_some(bound))
     }
 }
 
@@ -248,12 +251,12 @@ impl Bound<'_> {
             values.resize_with(self.scratch_count(), Vec::new);
             let end = count.min(number * CHUNK + CHUNK);
             for begin in (number * CHUNK..end).step_by(BLOCK) {
-                let place = begin..end.min(begin + BLOCK);
+                let range = begin..end.min(begin + BLOCK);
                 let mut outs = Vec::with_capacity(parts.len());
                 for part in &mut parts {
-                    outs.extend(part.split_off_mut(..place.len()));
+                    outs.extend(part.split_off_mut(..range.len()));
                 }
-                self.compute_block(place, values, outs)?;
+                self.compute_block(range, values, outs)?;
             }
             Ok(())
         })?;
@@ -279,7 +282,7 @@ impl Bound<'_> {
     /// holds the results of the operator before the chain, if the chain has a producer.
     fn compute_block(
         &self,
-        place: Range<usize>,
+        range: Range<usize>,
         values: &mut [Vec<f32>],
         mut outs: Vec<&mut [f32]>,
     ) -> Outcome<()> {
@@ -289,7 +292,7 @@ impl Bound<'_> {
         // The last operator writes the result where it belongs; it cannot read the same place.
         let is_overwritten = last.inputs().iter().any(is_produced);
         for (input, scratch) in inputs.iter().zip(values.iter_mut()) {
-            input.fill(&place, scratch)?;
+            input.fill(&range, scratch)?;
             if matches!(input, Input::Produced) && is_overwritten {
                 scratch.clear();
                 scratch.extend_from_slice(first);
@@ -301,11 +304,11 @@ impl Bound<'_> {
                 return Err(Finding::internal("an operator of a chain has no scratch space"));
             };
             if is_direct && at + 1 == self.scratch_count() {
-                link.apply(&place, inputs, before, &[], first)?;
+                link.apply(&range, inputs, before, &[], first)?;
             } else {
                 let produced = if is_overwritten { &[] } else { &first[..] };
-                out.resize(place.len(), 0.0);
-                link.apply(&place, inputs, before, produced, out)?;
+                out.resize(range.len(), 0.0);
+                link.apply(&range, inputs, before, produced, out)?;
             }
         }
         let rest = outs.into_iter().zip(&self.chain.results).skip(usize::from(is_direct));
@@ -332,7 +335,7 @@ impl Link {
     /// from `produced`, unless that is empty.
     fn apply(
         &self,
-        place: &Range<usize>,
+        range: &Range<usize>,
         inputs: &[Input],
         values: &[Vec<f32>],
         produced: &[f32],
@@ -340,11 +343,11 @@ impl Link {
     ) -> Outcome<()> {
         let input = |number: usize| {
             let piece = match inputs.get(number) {
-                Some(Input::Numbers(numbers)) => numbers.get(place.clone()),
+                Some(Input::Numbers(numbers)) => numbers.get(range.clone()),
                 Some(Input::Produced) if !produced.is_empty() => Some(produced),
                 _ => values.get(number).map(Vec::as_slice),
             };
-            let piece = piece.filter(|piece| piece.len() == place.len());
+            let piece = piece.filter(|piece| piece.len() == range.len());
             piece.ok_or_else(|| Finding::internal("an input of a chain is too short for a block"))
         };
         match self {

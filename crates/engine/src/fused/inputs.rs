@@ -65,22 +65,22 @@ impl Input {
     }
 
     /// Copies a block into the scratch space, unless it can be read in place.
-    pub(super) fn fill(&self, place: &Range<usize>, into: &mut Vec<f32>) -> Outcome<()> {
+    pub(super) fn fill(&self, range: &Range<usize>, into: &mut Vec<f32>) -> Outcome<()> {
         match self {
             Self::Numbers(_) | Self::Produced => {}
             Self::Truths(truths) => {
                 into.clear();
-                let truths = truths.get(place.clone());
+                let truths = truths.get(range.clone());
                 let truths = truths.ok_or_else(|| {
                     Finding::internal("an input of a chain is too short for a block")
                 })?;
                 into.extend(truths.iter().map(|truth| f32::from(*truth)));
             }
             // What is produced from the block before is the same value.
-            Self::Scalar(value) => into.resize(place.len(), *value),
+            Self::Scalar(value) => into.resize(range.len(), *value),
             Self::Broadcast(numbers, sides) => {
                 into.clear();
-                broadcast(numbers, sides, place, into);
+                broadcast(numbers, sides, range, into);
             }
         }
         Ok(())
@@ -89,17 +89,17 @@ impl Input {
 
 /// Appends the elements of a tensor that is broadcast: each dim of the results with the distance of its indices. Fewer are
 /// appended if the tensor is too short, which a chain reports.
-fn broadcast(numbers: &[f32], sides: &[(usize, usize)], place: &Range<usize>, into: &mut Vec<f32>) {
+fn broadcast(numbers: &[f32], sides: &[(usize, usize)], range: &Range<usize>, into: &mut Vec<f32>) {
     let Some(((inner, step), outer)) = sides.split_last() else { return };
-    let mut at = place.start;
-    while at < place.end {
+    let mut at = range.start;
+    while at < range.end {
         let (mut line, column) = (at / inner, at % inner);
         let mut begin = column * step;
         for (dim, step) in outer.iter().rev() {
             begin += line % dim * step;
             line /= dim;
         }
-        let run = (inner - column).min(place.end - at);
+        let run = (inner - column).min(range.end - at);
         match step {
             0 => into.extend(numbers.get(begin).into_iter().flat_map(|it| repeat_n(it, run))),
             1 => into.extend_from_slice(numbers.get(begin..begin + run).unwrap_or_default()),

@@ -197,7 +197,7 @@ fn results_in_place_are_those_of_a_pass() {
 /// Returns a tensor with the same elements, whose channels are innermost in memory.
 fn channels_last(item: &Dense) -> Dense {
     let values = ordered(item, Order::ChannelsLast).unwrap().to_vec();
-    layout::numbers(values, item.dims().to_vec(), Order::ChannelsLast).unwrap()
+    layout::numbers(values, item.dims(), Order::ChannelsLast).unwrap()
 }
 
 #[test]

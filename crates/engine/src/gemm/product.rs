@@ -27,14 +27,14 @@ const MIN_MULTIPLICATIONS: usize = 1 << 16;
 const MAX_ROWS: usize = 132;
 
 impl PackedMatrix {
-    /// Multiplies rows with the matrices into `out`, which holds the rows one after another. `then` is called with the
+    /// Multiplies rows with the matrices into `out`, which holds the rows one after another. `finish_block` is called with the
     /// offset of each finished part of it.
     pub(crate) fn multiply(
         &self,
         rows: &impl Rows,
         epilogue: Epilogue<'_>,
         out: &mut [f32],
-        then: impl Fn(usize, &mut [f32]) -> Outcome<()> + Sync,
+        finish_block: impl Fn(usize, &mut [f32]) -> Outcome<()> + Sync,
     ) -> Outcome<()> {
         let width = self.width();
         let count = out.len().checked_div(width).unwrap_or(0);
@@ -53,7 +53,7 @@ impl PackedMatrix {
                 let part =
                     Band { packed: self, rows, first, groups, panels, epilogue, unfolded, out };
                 dispatch(part);
-                then(number * columns, out)
+                finish_block(number * columns, out)
             });
         }
         // As many parts for each thread, all of the same size: of whole tiles, if there are many.
@@ -67,7 +67,7 @@ impl PackedMatrix {
             let (groups, panels) = (0..self.groups, 0..panels);
             let part = Band { packed: self, rows, first, groups, panels, epilogue, unfolded, out };
             dispatch(part);
-            then(first * width, out)
+            finish_block(first * width, out)
         })
     }
 

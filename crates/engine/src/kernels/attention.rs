@@ -192,7 +192,7 @@ impl Bias<'_> {
         };
         let Sizes { batch, heads, queries, keys, .. } = *self.sizes;
         let scores = [batch, heads, queries, keys];
-        match common(&sum.shape(), &scores)? == scores {
+        match *common(sum.dims(), &scores)? == scores {
             // The last dim is that of the keys, even if the mask is a single number.
             true => {
                 let missing = scores.len() - sum.shape().len();

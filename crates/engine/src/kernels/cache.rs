@@ -57,7 +57,7 @@ fn scatter(op: &Op, inputs: &[Option<Value>], memory: Memory<'_>) -> Outputs {
             }
         }
     }
-    Ok(vec![Dense::new(cache.dtype(), dims.to_vec(), bytes.into())?.into()])
+    Ok(vec![Dense::new(cache.dtype(), dims, bytes.into())?.into()])
 }
 
 /// Returns the row that an index writes to.

@@ -63,5 +63,5 @@ fn bit_cast(op: &Op, inputs: &[Option<Value>], _: Memory<'_>) -> Outputs {
     if x.dtype().bits().is_none() || x.dtype().bits() != to.bits() {
         return Err(format!("{} and {to} have elements of different sizes", x.dtype()).into());
     }
-    Ok(vec![Dense::new(to, x.dims().to_vec(), x.bytes()?)?.into()])
+    Ok(vec![Dense::new(to, x.dims(), x.bytes()?)?.into()])
 }

@@ -9,7 +9,8 @@ use crate::fused::{EpilogueStep, Rule, maximum, minimum};
 use crate::operator::Operator;
 use crate::simd::curves;
 use crate::tensor::{
-    Comparison, Dense, Division, Integer, check_alike, floats, floats_are, floats_of_two, integers,
+    Comparison, Dense, Division, Extreme, Integer, check_alike, floats, floats_are, floats_of_two,
+    integers,
 };
 
 /// The operators of this family.
@@ -61,11 +62,11 @@ pub(super) const OPERATORS: &[Operator] = &[
         .fused(|_| Some(Rule::comparison(f32::le))),
     Operator::dense("Log", |call| one(floats!(call.input(0)?, T => |x| x.ln())?))
         .fused(|_| Some(Rule::unary(f32::ln))),
-    Operator::dense("Max", |call| extreme(call, true))
+    Operator::dense("Max", |call| extreme(call, Extreme::Greatest))
         .fused(|_| Some(Rule::binary(maximum)))
         .working(0, 2),
     Operator::dense("Mean", mean).working(2, 0),
-    Operator::dense("Min", |call| extreme(call, false))
+    Operator::dense("Min", |call| extreme(call, Extreme::Least))
         .fused(|_| Some(Rule::binary(minimum)))
         .working(0, 2),
     Operator::dense("Mod", modulo).working(0, 16),
@@ -172,19 +173,19 @@ fn choose(call: &Call<'_>) -> Outputs {
     one(call.input(2)?.masked(call.input(0)?, call.input(1)?)?)
 }
 
-fn extreme(call: &Call<'_>, greatest: bool) -> Outputs {
+fn extreme(call: &Call<'_>, which: Extreme) -> Outputs {
     let (first, rest) = split_first(call)?;
-    one(rest.iter().try_fold(first, |best, next| best.extreme(next, greatest))?)
+    one(rest.iter().try_fold(first, |best, next| best.extreme(next, which))?)
 }
 
 fn clip(call: &Call<'_>) -> Outputs {
     let mut y = call.input(0)?.clone();
-    for (number, greatest) in [(1, true), (2, false)] {
+    for (number, which) in [(1, Extreme::Greatest), (2, Extreme::Least)] {
         if let Some(limit) = call.optional(number) {
             if limit.count() != 1 {
                 return Err(format!("expected one limit, found {:?}", limit.shape()).into());
             }
-            y = y.extreme(&limit.reshaped([])?, greatest)?;
+            y = y.extreme(&limit.reshaped([])?, which)?;
         }
     }
     one(y)

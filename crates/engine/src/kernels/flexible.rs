@@ -16,7 +16,7 @@ use crate::tensor::{Dense, product};
 use crate::value::Value;
 
 fn item(value: &Value) -> Outcome<Dense> {
-    supported(value.dense()?)
+    supported(value.dense()?).cloned()
 }
 
 /// Brings the rows of query heads that share keys together: [batch, key heads, rows, size].

@@ -25,7 +25,7 @@ fn constant(call: &Call<'_>) -> Outputs {
         let floats = |values: &[f32], shape: &[usize]| Dense::from_vec(values.to_vec(), shape);
         Some(match (attribute.name.as_str(), &attribute.value) {
             ("value", AttributeValue::Tensor(value)) => {
-                Dense::of(value).and_then(|value| supported(&value))
+                Dense::of(value).and_then(|value| supported(&value).cloned())
             }
             ("value_float", AttributeValue::Float(value)) => floats(&[*value], &[]),
             ("value_floats", AttributeValue::Floats(values)) => floats(values, &[values.len()]),

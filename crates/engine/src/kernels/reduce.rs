@@ -85,7 +85,11 @@ fn nothing(shape: &[usize], axes: &[usize], dtype: DType, how: Reduction) -> Out
         Max | Min => {
             return match dtype {
                 DType::Bool => Dense::filled((how == Min).into(), dtype, &dims),
-                _ => extreme_integer(dtype, how == Min)?.expanded(&dims),
+                _ => extreme_integer(
+                    dtype,
+                    if how == Min { Extreme::Greatest } else { Extreme::Least },
+                )?
+                .expanded(&dims),
             };
         }
         Mean => return Err(format!("the mean of {shape:?} has no elements").into()),
@@ -94,16 +98,16 @@ fn nothing(shape: &[usize], axes: &[usize], dtype: DType, how: Reduction) -> Out
 }
 
 /// Returns the minimum or the maximum of an integer type.
-fn extreme_integer(dtype: DType, greatest: bool) -> Outcome<Dense> {
+fn extreme_integer(dtype: DType, which: Extreme) -> Outcome<Dense> {
     let bits = dtype.bits().unwrap_or(64);
     let signed = matches!(dtype, DType::Int8 | DType::Int16 | DType::Int32 | DType::Int64);
-    let value = match (signed, greatest) {
-        (true, true) => i64::MAX >> (64 - bits),
-        (true, false) => i64::MIN >> (64 - bits),
+    let value = match (signed, which) {
+        (true, Extreme::Greatest) => i64::MAX >> (64 - bits),
+        (true, Extreme::Least) => i64::MIN >> (64 - bits),
         // All bits set: the cast truncates them.
-        (false, true) if bits == 64 => -1,
-        (false, true) => (1 << bits) - 1,
-        (false, false) => 0,
+        (false, Extreme::Greatest) if bits == 64 => -1,
+        (false, Extreme::Greatest) => (1 << bits) - 1,
+        (false, Extreme::Least) => 0,
     };
     Dense::longs(&[value]).reshaped([])?.cast_to(dtype)
 }

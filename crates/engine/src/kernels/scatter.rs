@@ -8,7 +8,7 @@ use crate::dims::{axis, bounded, count, dim_at, long};
 use crate::error::Outcome;
 use crate::operator::Operator;
 use crate::tensor::{
-    Dense, Element, Number, Order, bits_of, bytes_of, check_alike, elements, numbers_of,
+    Dense, Element, Extreme, Number, Order, bits_of, bytes_of, check_alike, elements, numbers_of,
     unsupported, wrapped,
 };
 
@@ -181,8 +181,8 @@ fn put(table: &Dense, targets: &[i64], updates: &Dense, reduction: Reduction) ->
         T => match reduction {
             Reduction::Sum => scattered::<T>(&wide, targets, &new, Number::plus),
             Reduction::Product => scattered::<T>(&wide, targets, &new, Number::times),
-            Reduction::Greatest => scattered::<T>(&wide, targets, &new, |a, b| a.extreme(b, true)),
-            Reduction::Least => scattered::<T>(&wide, targets, &new, |a, b| a.extreme(b, false)),
+            Reduction::Greatest => scattered::<T>(&wide, targets, &new, |a, b| a.extreme(b, Extreme::Greatest)),
+            Reduction::Least => scattered::<T>(&wide, targets, &new, |a, b| a.extreme(b, Extreme::Least)),
             Reduction::Last => Err(unsupported(dtype)),
         },
         Err(unsupported(dtype))

@@ -68,13 +68,13 @@ fn pairs<'a>(
     };
     let count = bounded(&dims)?;
     if count == 0 {
-        return Ok(((Vec::new(), None), dims));
+        return Ok(((Vec::new(), None), dims.into_vec()));
     }
     // Two copies of each index, the spread indices, and references alone and in pairs.
     let own = a.elements().len().saturating_add(b.elements().len()) as u64;
     let spread_bytes = (count as u64).saturating_mul(2 * 16 + 16);
     let charge = memory.reserve(own.saturating_mul(16).saturating_add(spread_bytes))?;
-    Ok(((spread(a)?.into_iter().zip(spread(b)?).collect(), charge), dims))
+    Ok(((spread(a)?.into_iter().zip(spread(b)?).collect(), charge), dims.into_vec()))
 }
 
 /// Compares strings; other elements are compared by the kernel for dense tensors.

@@ -64,7 +64,7 @@ fn written(x: &Dense) -> Outcome<Value> {
             item.to_doubles()?.iter().map(|it| general(*it)).collect()
         }
         DType::Uint64 => {
-            let all = elements::<u64>(&item, Order::RowMajor)?;
+            let all = elements::<u64>(item, Order::RowMajor)?;
             all.iter().map(ToString::to_string).collect()
         }
         _ => item.to_longs()?.iter().map(ToString::to_string).collect(),

@@ -6,7 +6,7 @@ use crate::call::{Call, Outputs, one};
 use crate::dims::{bounded, count, dim_at, elements, long, whole};
 use crate::error::Outcome;
 use crate::operator::Operator;
-use crate::tensor::Dense;
+use crate::tensor::{Dense, Extreme};
 
 /// The operators of this family.
 pub(super) const OPERATORS: &[Operator] = &[
@@ -317,11 +317,11 @@ fn roi_align(call: &Call<'_>) -> Outputs {
         // The maximum of the weighted pixels of a sample, as ONNX specifies.
         let mut parts = steps(&table, &taps);
         let first = parts.next().ok_or("no samples to select from")??;
-        parts.try_fold(first, |best, part| best.extreme(&part?, true))
+        parts.try_fold(first, |best, part| best.extreme(&part?, Extreme::Greatest))
     };
     let first = sample(0)?;
     let made = (1..most).try_fold(first, |so_far, number| match is_max {
-        true => so_far.extreme(&sample(number)?, true),
+        true => so_far.extreme(&sample(number)?, Extreme::Greatest),
         false => so_far.plus(&sample(number)?),
     })?;
     one(image(made, images.len(), &[high, wide])?.cast_to(x.dtype())?)

@@ -200,7 +200,7 @@ impl Operator {
     pub(crate) fn bind<'a>(
         &self,
         op: &'a Op,
-        inputs: &[Option<&Value>],
+        inputs: &[Option<&'a Value>],
         memory: Memory<'a>,
     ) -> Outcome<BoundKernel<'a>> {
         for value in inputs.iter().flatten() {

@@ -43,7 +43,7 @@ pub(super) fn run(
                 let indices: Vec<i64> = (first..long(texts.len())).collect();
                 Some(Dense::longs(&indices).reshaped(strings.dims())?)
             }
-            Some(value) => Some(supported(value.dense()?)?),
+            Some(value) => Some(supported(value.dense()?)?.clone()),
             None => None,
         });
     }

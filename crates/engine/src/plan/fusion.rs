@@ -161,6 +161,11 @@ impl Group {
             && node.dims == first.dims
     }
 
+    /// Returns whether the operators run in one pass.
+    pub(super) fn is_chain(&self) -> bool {
+        self.chain.is_some()
+    }
+
     /// Returns the operator with packed constants that the group begins with.
     fn head(&self) -> Option<Head<'_>> {
         let node = self.nodes.first()?;
@@ -230,10 +235,11 @@ impl Group {
             let Some(bound) = chain.bind(&frame.registers, Some(producer))? else {
                 return Ok(None);
             };
-            let then = |begin: usize, results: &mut [f32]| bound.apply_in_place(begin, results);
+            let finish_block =
+                |begin: usize, results: &mut [f32]| bound.apply_in_place(begin, results);
             let epilogue = EpilogueArguments::default();
             let results =
-                first.run_packed(operator, (x, shaped), epilogue, then, frame, context)?;
+                first.run_packed(operator, (x, shaped), epilogue, finish_block, frame, context)?;
             Ok(Some((register, results)))
         };
         run().map_err(|finding| first.failed(finding))

@@ -13,6 +13,7 @@ use lodstone_schema::onnx::infer::{NoBodies, ValueInfo, infer_op};
 use lodstone_schema::onnx::scopes::Scopes;
 use lodstone_schema::onnx::simplify::{Bounds, simplify};
 use lodstone_schema::places::at_mut;
+use smallvec::SmallVec;
 
 use self::fusion::{Group, grouped};
 use self::packing::Constants;
@@ -74,6 +75,8 @@ pub struct Plan {
     inputs: Vec<usize>,
     outputs: Vec<usize>,
     peak: u64,
+    /// The operator, if it is the only one and needs no registers.
+    single: Option<Single>,
     /// A charge of nothing, for constants and inputs: the plan and the caller count them.
     uncounted: Arc<Charge>,
     /// The memory of results of the last run.
@@ -90,6 +93,20 @@ impl fmt::Debug for Plan {
 }
 
 pub(crate) type Registers = Vec<Option<Value>>;
+
+/// The only operator of a plan: small results that share no bytes, by the reference kernel.
+struct Single {
+    operator: &'static Operator,
+    inputs: Vec<Option<Source>>,
+    /// The size of the results in bytes.
+    bytes: u64,
+}
+
+/// The source of an input.
+enum Source {
+    Input(usize),
+    Constant(usize),
+}
 
 /// The registers of a run.
 struct Frame {
@@ -232,11 +249,22 @@ impl Plan {
         }
         constants.resize(scopes.innermost()?.names.len(), None);
         let peak = peak(groups.iter().flat_map(|group| &group.nodes))?;
+        let single = Single::of(&groups, &constants, &inputs, &outputs);
         let (spare, uncounted) = (Spare::default(), Arc::new(context.budget.charge(0)));
         for constant in constants.iter_mut().flatten() {
             constant.uncounted(&uncounted);
         }
-        Ok(Self { groups, constants, inputs, outputs, peak, uncounted, spare, _folded: folded })
+        Ok(Self {
+            groups,
+            constants,
+            inputs,
+            outputs,
+            peak,
+            single,
+            uncounted,
+            spare,
+            _folded: folded,
+        })
     }
 
     /// Returns the peak size of the results of operators in bytes, among those with known dims.
@@ -244,15 +272,32 @@ impl Plan {
         self.peak
     }
 
-    /// Computes the outputs from the inputs, both in the order of the graph.
+    /// Computes the outputs from the inputs, both in the order of the graph. They are charged to the budget.
     ///
     /// # Errors
     /// If the number of inputs does not match, an operator fails, the budget or the step limit is exceeded, or the run is
     /// cancelled.
     pub fn run(&self, inputs: Vec<Value>, context: Context<'_>) -> Result<Vec<Value>> {
+        let inputs: Vec<&Value> = inputs.iter().collect();
+        let mut results = self.run_uncharged(&inputs, context)?;
+        let mut charging = Charging::new(context.budget, std::iter::empty());
+        results.iter_mut().for_each(|value| charging.charge(value));
+        Ok(results)
+    }
+
+    /// Computes the outputs as [`run`](Self::run) does; the caller charges them.
+    ///
+    /// # Errors
+    /// As [`run`](Self::run).
+    pub fn run_uncharged(&self, inputs: &[&Value], context: Context<'_>) -> Result<Vec<Value>> {
         if inputs.len() != self.inputs.len() {
             let (expected, found) = (self.inputs.len(), inputs.len());
             return Err(Finding::from(format!("expected {expected} inputs, found {found}")).into());
+        }
+        if let (Some(single), None) = (&self.single, context.profile)
+            && let Some(results) = self.run_single(single, inputs, context)?
+        {
+            return Ok(results);
         }
         let memory = self.spare.take(self.peak, context.budget)?;
         // Small operators run on the caller's thread; handing over each of the others would take longer.
@@ -264,13 +309,14 @@ impl Plan {
 
     fn compute(
         &self,
-        inputs: Vec<Value>,
+        inputs: &[&Value],
         (buffers, reserved): (Buffers, Charge),
         context: Context<'_>,
     ) -> Result<Vec<Value>> {
         let registers = self.constants.clone();
         let mut frame = Frame { registers, buffers, charges: HashMap::new() };
-        for (register, mut value) in self.inputs.iter().zip(inputs) {
+        for (register, value) in self.inputs.iter().zip(inputs) {
+            let mut value = (*value).clone();
             value.uncounted(&self.uncounted);
             frame.put(*register, value)?;
         }
@@ -287,13 +333,55 @@ impl Plan {
             let found = frame.registers.get(*register).and_then(Option::as_ref).cloned();
             found.ok_or_else(|| Finding::internal("a result has not been computed").into())
         };
-        let mut results = self.outputs.iter().map(take).collect::<Result<Vec<_>>>()?;
+        let results = self.outputs.iter().map(take).collect::<Result<Vec<_>>>()?;
         self.spare.put(&frame.buffers, context.budget);
         // What this run reserved for its results ends with it.
         drop(reserved);
-        let mut charging = Charging::new(context.budget, std::iter::empty());
-        results.iter_mut().for_each(|value| charging.charge(value));
         Ok(results)
+    }
+
+    /// Runs the only operator; `None` if it takes much memory, or many elements go through a chain.
+    fn run_single(
+        &self,
+        single: &Single,
+        inputs: &[&Value],
+        context: Context<'_>,
+    ) -> Result<Option<Vec<Value>>> {
+        let [group] = &self.groups[..] else { return Ok(None) };
+        let [node] = &group.nodes[..] else { return Ok(None) };
+        let mut values: SmallVec<[Option<&Value>; 4]> = SmallVec::new();
+        let (mut touched, mut elements) = (single.bytes, 0_u64);
+        for source in &single.inputs {
+            let value = match source {
+                Some(Source::Input(at)) => inputs.get(*at).copied(),
+                Some(Source::Constant(register)) => {
+                    self.constants.get(*register).and_then(Option::as_ref)
+                }
+                None => None,
+            };
+            if let Some(value) = value {
+                if group.is_chain() && value.count() > 1 {
+                    return Ok(None);
+                }
+                touched = touched.saturating_add(value.nbytes());
+                elements = elements.saturating_add(value.count());
+            }
+            values.push(value);
+        }
+        let bytes =
+            single.operator.working.bytes(elements, node.count).saturating_add(single.bytes);
+        if bytes > SMALL {
+            return Ok(None);
+        }
+        context.step()?;
+        context.budget.check(bytes)?;
+        let memory = Memory(Some(context.budget));
+        let kernel = single.operator.bind(&node.op, &values, memory);
+        let results = kernel.and_then(|kernel| compute(kernel, touched, context.threads));
+        let mut results = results.map_err(|finding| node.failed(finding))?;
+        node.check_count(&results).map_err(|finding| node.failed(finding))?;
+        results.truncate(self.outputs.len());
+        Ok(Some(results))
     }
 
     /// Frees the memory that is kept from run to run.
@@ -349,9 +437,43 @@ impl Frame {
     fn release(&mut self, registers: &[usize]) -> Outcome<()> {
         for register in registers {
             *at_mut(&mut self.registers, *register)? = None;
-            self.charges.remove(register);
+            if !self.charges.is_empty() {
+                self.charges.remove(register);
+            }
         }
         Ok(())
+    }
+}
+
+impl Single {
+    /// Returns the only operator of groups, if it needs no registers.
+    fn of(
+        groups: &[Group],
+        constants: &Registers,
+        inputs: &[usize],
+        outputs: &[usize],
+    ) -> Option<Self> {
+        let [group] = groups else { return None };
+        let [node] = &group.nodes[..] else { return None };
+        let Implementation::Kernel(operator, Path::Reference) = node.implementation else {
+            return None;
+        };
+        let computed = node.outputs.iter().copied().collect::<Option<Vec<usize>>>()?;
+        if computed != outputs || operator.shares {
+            return None;
+        }
+        let source = |register: &Option<usize>| {
+            let Some(register) = register else { return Some(None) };
+            let input = inputs.iter().position(|input| input == register).map(Source::Input);
+            let constant = || {
+                constants.get(*register)?.as_ref()?;
+                Some(Source::Constant(*register))
+            };
+            input.or_else(constant).map(Some)
+        };
+        // Constants are known, and types of inputs determine the rest.
+        let inputs = node.inputs.iter().map(source).collect::<Option<Vec<_>>>()?;
+        Some(Self { operator, inputs, bytes: node.bytes? })
     }
 }
 
@@ -591,13 +713,13 @@ impl Node {
         Ok((x, packed.operator.with_dims(&self.op, x.dims(), resources)?))
     }
 
-    /// Runs an operator with packed constants. `then` is called with the offset of each finished part of the result.
+    /// Runs an operator with packed constants. `finish_block` is called with the offset of each finished part of the result.
     fn run_packed(
         &self,
         operator: &Operator,
         (x, shaped): (&Dense, ShapedOperator<'_>),
         epilogue: EpilogueArguments<'_>,
-        then: impl Fn(usize, &mut [f32]) -> Outcome<()> + Send + Sync,
+        finish_block: impl Fn(usize, &mut [f32]) -> Outcome<()> + Send + Sync,
         frame: &Frame,
         context: Context<'_>,
     ) -> Outcome<Value> {
@@ -605,7 +727,7 @@ impl Node {
         let (touched, _results) = self.touched(&inputs, Working::NONE, frame, context)?;
         let first = inputs.first().copied().flatten();
         let _copy = reserve_copies(operator, first.into_iter(), context)?;
-        let run = || guarded(|| shaped.run(x, epilogue, &frame.buffers, then));
+        let run = || guarded(|| shaped.run(x, epilogue, &frame.buffers, finish_block));
         Ok(context.threads.run_if(touched, run)??.into())
     }
 
@@ -632,9 +754,18 @@ impl Node {
             probe(touched)?;
         }
         let kernel = operator.bind(&self.op, &inputs, Memory(Some(context.budget)))?;
-        drop(inputs);
+        let results = compute(kernel, touched, context.threads)?;
         frame.release(&self.last)?;
-        compute(kernel, touched, context.threads)
+        Ok(results)
+    }
+
+    /// Fails if the operator has more outputs than its kernel.
+    fn check_count(&self, results: &[Value]) -> Outcome<()> {
+        if results.len() < self.outputs.len() {
+            let (wanted, found) = (self.outputs.len(), results.len());
+            return Err(format!("expected at most {found} outputs, found {wanted}").into());
+        }
+        Ok(())
     }
 
     /// Stores results in their registers.
@@ -645,10 +776,7 @@ impl Node {
         frame: &mut Frame,
         context: Context<'c>,
     ) -> Outcome<()> {
-        if results.len() < self.outputs.len() {
-            let (wanted, found) = (self.outputs.len(), results.len());
-            return Err(format!("expected at most {found} outputs, found {wanted}").into());
-        }
+        self.check_count(&results)?;
         for (register, mut value) in self.outputs.iter().zip(results) {
             let Some(register) = register.filter(|register| !self.last.contains(register)) else {
                 continue;

@@ -3,9 +3,11 @@
 use std::ops::Range;
 
 use lodstone_schema::Finding;
+use smallvec::{SmallVec, smallvec};
 
 use super::dense::Dense;
 use super::element::Element;
+use crate::dims::{Dims, INLINE};
 use crate::error::Outcome;
 use crate::threads::each_chunk;
 
@@ -22,7 +24,7 @@ pub(crate) struct Blocks<'a, T> {
     /// The index of the first element.
     first: usize,
     /// Dims and strides; neighbours that a single step joins are one.
-    axes: Vec<(usize, isize)>,
+    axes: SmallVec<[(usize, isize); INLINE]>,
 }
 
 impl<'a, T: Element> Blocks<'a, T> {
@@ -33,7 +35,7 @@ impl<'a, T: Element> Blocks<'a, T> {
         let own = tensor.dims();
         let missing = dims.len().checked_sub(own.len());
         let missing = missing.ok_or_else(|| Finding::internal("fewer dims than before"))?;
-        let mut axes: Vec<(usize, isize)> = Vec::with_capacity(dims.len());
+        let mut axes: SmallVec<[(usize, isize); INLINE]> = SmallVec::new();
         let sides = own.iter().zip(tensor.strides());
         let sides = std::iter::repeat_n((&1, &0), missing).chain(sides);
         for (dim, (own, stride)) in dims.iter().zip(sides) {
@@ -101,7 +103,7 @@ impl<'a, T: Element> Blocks<'a, T> {
         let mut left = places.start;
         let mut within = left % dim;
         left /= dim;
-        let mut at = vec![0; outer.len()];
+        let mut at: Dims = smallvec![0; outer.len()];
         let mut row = self.first.cast_signed();
         for (at, (dim, stride)) in at.iter_mut().zip(outer).rev() {
             *at = left % dim;

@@ -9,11 +9,13 @@ use lodstone_schema::onnx::infer::{MAX_ELEMENTS, ValueInfo};
 use lodstone_schema::{Code, Finding};
 use lodstone_store::Blob;
 use pulp::bytemuck::try_cast_slice;
+use smallvec::{SmallVec, smallvec};
 
 use super::element::{Element, bits_of};
 use super::order::{Order, elements};
 use super::storage::{Storage, bytes_of};
 use crate::budget::{Charge, Memory};
+use crate::dims::{Dims, INLINE, Strides};
 use crate::error::Outcome;
 use crate::narrow::{Rounding, narrowed, widened};
 use crate::threads::Threads;
@@ -25,9 +27,9 @@ use crate::threads::Threads;
 #[derive(Clone)]
 pub struct Dense {
     dtype: DType,
-    dims: Vec<usize>,
+    dims: Dims,
     /// The distance in elements between successive indices of each dim.
-    strides: Vec<isize>,
+    strides: Strides,
     /// The index of the first element in the bytes.
     offset: usize,
     storage: Storage,
@@ -47,11 +49,19 @@ impl Dense {
     ///
     /// # Errors
     /// If the type has no size, or the number of bytes does not match the dims.
-    pub fn new(dtype: DType, dims: Vec<usize>, bytes: Bytes) -> Outcome<Self> {
-        let shape: Vec<u64> = dims.iter().map(|dim| *dim as u64).collect();
-        if dtype.size_of(&shape) != Some(bytes.len() as u64) {
-            return Err(format!("{} bytes do not fill dims {dims:?}", bytes.len()).into());
+    pub fn new(dtype: DType, dims: impl AsRef<[usize]>, bytes: Bytes) -> Outcome<Self> {
+        let dims = dims.as_ref();
+        let shape: SmallVec<[u64; INLINE]> = dims.iter().map(|dim| *dim as u64).collect();
+        Self::of_shape(dtype, &shape, bytes)
+    }
+
+    /// Creates a tensor from bytes in row-major order, as [`new`](Self::new) does.
+    fn of_shape(dtype: DType, shape: &[u64], bytes: Bytes) -> Outcome<Self> {
+        if dtype.size_of(shape) != Some(bytes.len() as u64) {
+            return Err(format!("{} bytes do not fill dims {shape:?}", bytes.len()).into());
         }
+        let dims = shape.iter().map(|dim| usize::try_from(*dim));
+        let dims = dims.collect::<Result<Dims, _>>().map_err(|_| "it is too large")?;
         if dtype == DType::Bool && bytes.iter().any(|byte| *byte > 1) {
             return Err("a boolean is neither 0 nor 1".into());
         }
@@ -69,9 +79,7 @@ impl Dense {
             return Err(format!("expected a dense tensor, found {}", tensor.kind.name()).into());
         }
         let bytes = tensor.data.bytes().map_err(|error| error.to_string())?;
-        let dims = tensor.shape.iter().map(|dim| usize::try_from(*dim));
-        let dims = dims.collect::<Result<_, _>>().map_err(|_| "it is too large")?;
-        Self::new(tensor.dtype, dims, bytes)
+        Self::of_shape(tensor.dtype, &tensor.shape, bytes)
     }
 
     /// Returns the bytes in memory from the first element on, at any address.
@@ -329,8 +337,8 @@ impl Dense {
     /// If the number of bytes does not match the dims.
     pub(super) fn with_strides(
         dtype: DType,
-        dims: Vec<usize>,
-        strides: Vec<isize>,
+        dims: Dims,
+        strides: Strides,
         bytes: Bytes,
     ) -> Outcome<Self> {
         let storage = Storage::of(bytes, element_size(dtype));
@@ -345,7 +353,12 @@ impl Dense {
     ///
     /// # Errors
     /// As [`with_strides`](Self::with_strides).
-    pub(super) fn of_elements(dtype: DType, dims: Vec<usize>, bytes: Bytes) -> Outcome<Self> {
+    pub(super) fn of_elements(
+        dtype: DType,
+        dims: impl AsRef<[usize]>,
+        bytes: Bytes,
+    ) -> Outcome<Self> {
+        let dims = Dims::from_slice(dims.as_ref());
         let strides = Order::RowMajor.strides(&dims);
         Self::with_strides(dtype, dims, strides, bytes)
     }
@@ -356,15 +369,15 @@ impl Dense {
     /// If their number does not match the dims.
     pub(crate) fn from_vec<T: Element>(
         elements: Vec<T>,
-        dims: impl Into<Vec<usize>>,
+        dims: impl AsRef<[usize]>,
     ) -> Outcome<Self> {
-        Self::of_elements(T::DTYPE, dims.into(), bytes_of(elements))
+        Self::of_elements(T::DTYPE, dims, bytes_of(elements))
     }
 
     /// Creates a list of integers.
     pub(crate) fn longs(values: &[i64]) -> Self {
         let storage = Storage::Aligned(bytes_of(values.to_vec()));
-        let (dims, strides) = (vec![values.len()], vec![1]);
+        let (dims, strides) = (smallvec![values.len()], smallvec![1]);
         Self { dtype: DType::Int64, dims, strides, offset: 0, storage, charge: None }
     }
 
@@ -374,7 +387,7 @@ impl Dense {
     /// If their number does not match the dims.
     pub(crate) fn truths(values: &[bool], dims: &[usize]) -> Outcome<Self> {
         let bytes: Vec<u8> = values.iter().map(|it| u8::from(*it)).collect();
-        Self::of_elements(DType::Bool, dims.to_vec(), bytes.into())
+        Self::of_elements(DType::Bool, dims, bytes.into())
     }
 
     /// Creates a tensor of one value, which is stored once.
@@ -396,15 +409,26 @@ impl Dense {
 
     /// Returns a copy of the dims.
     pub(crate) fn shape(&self) -> Vec<usize> {
-        self.dims.clone()
+        self.dims.to_vec()
+    }
+
+    /// Returns the elements where they are in memory, if they are in row-major order; `None` if they are not.
+    ///
+    /// # Errors
+    /// If they are of another type.
+    pub(super) fn in_order<T: Element>(&self) -> Outcome<Option<&[T]>> {
+        if !Order::RowMajor.is_of(self) {
+            return Ok(None);
+        }
+        Ok(self.typed()?.get(self.offset..self.offset.saturating_add(self.count())))
     }
 
     /// Returns the axes, outermost in memory first, of elements without gaps in another order than the row-major one.
-    pub(super) fn order_in_memory(&self) -> Option<Vec<usize>> {
+    pub(super) fn order_in_memory(&self) -> Option<Dims> {
         if Order::RowMajor.is_of(self) || self.dims.contains(&0) {
             return None;
         }
-        let mut axes: Vec<usize> = (0..self.dims.len()).collect();
+        let mut axes: Dims = (0..self.dims.len()).collect();
         axes.sort_by_key(|at| {
             let dim = self.dims.get(*at).copied().unwrap_or(1);
             (std::cmp::Reverse(self.strides.get(*at).copied()), std::cmp::Reverse(dim))
@@ -418,12 +442,12 @@ impl Dense {
     /// If it is no permutation of the axes.
     pub(crate) fn permuted(&self, axes: &[usize]) -> Outcome<Self> {
         let pick = |at: &usize| Some((*self.dims.get(*at)?, *self.strides.get(*at)?));
-        let picked: Option<Vec<_>> = axes.iter().map(pick).collect();
+        let picked: Option<SmallVec<[_; INLINE]>> = axes.iter().map(pick).collect();
         let is_all = axes.len() == self.dims.len() && (0..axes.len()).all(|at| axes.contains(&at));
         let picked = picked.filter(|_| is_all);
         let picked = picked.ok_or_else(|| Finding::internal(format!("axes {axes:?}")))?;
         let (dims, strides) = picked.into_iter().unzip();
-        Ok(Self { dims, strides, ..self.clone() })
+        Ok(self.with_view(dims, strides, self.offset))
     }
 
     /// Returns the tensor with other dims; elements are copied if they are not in row-major order.
@@ -432,7 +456,7 @@ impl Dense {
     /// If the dims have another number of elements, or memory is insufficient.
     pub(crate) fn reshaped(&self, dims: impl AsRef<[usize]>) -> Outcome<Self> {
         let dims = dims.as_ref();
-        if self.dims == dims {
+        if self.dims() == dims {
             return Ok(self.clone());
         }
         if dims.iter().product::<usize>() != self.count() {
@@ -440,9 +464,9 @@ impl Dense {
         }
         let strides = Order::RowMajor.strides(dims);
         if Order::RowMajor.is_of(self) {
-            return Ok(Self { dims: dims.to_vec(), strides, ..self.clone() });
+            return Ok(self.with_view(Dims::from_slice(dims), strides, self.offset));
         }
-        Self::with_strides(self.dtype, dims.to_vec(), strides, self.bytes()?)
+        Self::with_strides(self.dtype, Dims::from_slice(dims), strides, self.bytes()?)
     }
 
     /// Returns the tensor broadcast to dims; nothing is copied.
@@ -450,12 +474,12 @@ impl Dense {
     /// # Errors
     /// If it does not broadcast to them.
     pub(crate) fn expanded(&self, dims: &[usize]) -> Outcome<Self> {
-        if self.dims == dims {
+        if self.dims() == dims {
             return Ok(self.clone());
         }
         let wrong = || Finding::from(format!("{:?} does not broadcast to {dims:?}", self.dims));
         let missing = dims.len().checked_sub(self.dims.len()).ok_or_else(wrong)?;
-        let mut strides = vec![0; dims.len()];
+        let mut strides: Strides = smallvec![0; dims.len()];
         let own = self.dims.iter().zip(&self.strides);
         for ((into, dim), (own, stride)) in strides.iter_mut().zip(dims).skip(missing).zip(own) {
             match *own {
@@ -464,12 +488,13 @@ impl Dense {
                 _ => return Err(wrong()),
             }
         }
-        Ok(Self { dims: dims.to_vec(), strides, ..self.clone() })
+        Ok(self.with_view(Dims::from_slice(dims), strides, self.offset))
     }
 
     /// Returns other elements of the storage.
-    pub(super) fn with_view(&self, dims: Vec<usize>, strides: Vec<isize>, offset: usize) -> Self {
-        Self { dims, strides, offset, ..self.clone() }
+    pub(super) fn with_view(&self, dims: Dims, strides: Strides, offset: usize) -> Self {
+        let (storage, charge) = (self.storage.clone(), self.charge.clone());
+        Self { dtype: self.dtype, dims, strides, offset, storage, charge }
     }
 
     /// Returns the elements of an axis from `start` to before `end`; nothing is copied.

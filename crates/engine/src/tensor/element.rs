@@ -5,14 +5,24 @@ use lodstone_model::DType;
 use lodstone_schema::Finding;
 use pulp::bytemuck::Pod;
 
+/// The greatest or the least of elements.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Extreme {
+    Least,
+    Greatest,
+}
+
 /// A type of elements. Booleans are bytes, 0 or 1.
 pub(crate) trait Element: Pod + PartialOrd + Send + Sync {
     const DTYPE: DType;
 
     /// Returns the greater or the lesser of both; NaN if either is.
     #[expect(clippy::eq_op, reason = "only NaN differs from itself")]
-    fn extreme(self, other: Self, greatest: bool) -> Self {
-        let is_beyond = if greatest { other > self } else { other < self };
+    fn extreme(self, other: Self, which: Extreme) -> Self {
+        let is_beyond = match which {
+            Extreme::Greatest => other > self,
+            Extreme::Least => other < self,
+        };
         if is_beyond || other != other { other } else { self }
     }
 

@@ -31,12 +31,12 @@ mod reduce;
 mod storage;
 
 pub use dense::Dense;
-pub(crate) use element::{Element, Number, bits_of, numbers_of, unsupported};
+pub(crate) use element::{Element, Extreme, Number, bits_of, numbers_of, unsupported};
 pub(crate) use integers::{Division, Integer, integers};
 pub(crate) use map::{floats, floats_are, floats_of_two};
 pub(crate) use numbers::{Comparison, check_alike};
 pub(crate) use order::{Elements, Order, elements, exchanged, wrapped};
 pub(crate) use places::Slice;
 pub(crate) use product::{add_product, product};
-pub(crate) use reduce::{Extreme, Fold, Summed, sum_of};
+pub(crate) use reduce::{Fold, Summed, sum_of};
 pub(crate) use storage::{bytes_of, zeroed};

@@ -3,7 +3,7 @@
 use lodstone_model::DType;
 
 use super::dense::Dense;
-use super::element::{Element, bits_of, numbers_of, unsupported};
+use super::element::{Element, Extreme, bits_of, numbers_of, unsupported};
 use super::integers::{Integer, integers};
 use super::map::{choose, floats, floats_are, floats_of_two, map, map_two};
 use crate::error::Outcome;
@@ -190,13 +190,13 @@ impl Dense {
     }
 
     /// Returns the element-wise maximum or minimum of both; NaN in either input gives NaN.
-    pub(crate) fn extreme(&self, other: &Self, greatest: bool) -> Outcome<Self> {
+    pub(crate) fn extreme(&self, other: &Self, which: Extreme) -> Outcome<Self> {
         check_alike(self, other)?;
         numbers_of!(
             self.dtype(),
-            T => map_two::<T, T, T>(self, other, self.dtype(), match greatest {
-                true => &greatest_of::<T>,
-                false => &least_of::<T>,
+            T => map_two::<T, T, T>(self, other, self.dtype(), match which {
+                Extreme::Greatest => &greatest_of::<T>,
+                Extreme::Least => &least_of::<T>,
             }),
             Err(unsupported(self.dtype()))
         )
@@ -241,9 +241,13 @@ fn compared<T: Element>(a: &Dense, b: &Dense, how: Comparison) -> Outcome<Dense>
 }
 
 fn greatest_of<T: Element>(a: &[T], b: &[T], into: &mut [T]) {
-    into.iter_mut().zip(a.iter().zip(b)).for_each(|(into, (a, b))| *into = a.extreme(*b, true));
+    into.iter_mut()
+        .zip(a.iter().zip(b))
+        .for_each(|(into, (a, b))| *into = a.extreme(*b, Extreme::Greatest));
 }
 
 fn least_of<T: Element>(a: &[T], b: &[T], into: &mut [T]) {
-    into.iter_mut().zip(a.iter().zip(b)).for_each(|(into, (a, b))| *into = a.extreme(*b, false));
+    into.iter_mut()
+        .zip(a.iter().zip(b))
+        .for_each(|(into, (a, b))| *into = a.extreme(*b, Extreme::Least));
 }

@@ -6,11 +6,13 @@ use bytes::Bytes;
 use lodstone_model::DType;
 use lodstone_schema::Finding;
 use pulp::bytemuck::{Pod, try_cast_slice};
+use smallvec::smallvec;
 
 use super::blocks::Blocks;
 use super::dense::Dense;
 use super::element::Element;
 use crate::budget::probe;
+use crate::dims::{Dims, Strides};
 use crate::error::Outcome;
 use crate::threads::each_chunk;
 
@@ -56,9 +58,16 @@ pub(crate) enum Order {
 
 impl Order {
     /// Returns the strides of a tensor in this order.
-    pub(crate) fn strides(self, dims: &[usize]) -> Vec<isize> {
-        let mut strides = vec![0; dims.len()];
+    pub(crate) fn strides(self, dims: &[usize]) -> Strides {
+        let mut strides: Strides = smallvec![0; dims.len()];
         let mut stride = 1_usize;
+        if self == Self::RowMajor {
+            for (place, dim) in strides.iter_mut().zip(dims).rev() {
+                *place = stride.cast_signed();
+                stride = stride.saturating_mul(*dim);
+            }
+            return strides;
+        }
         for at in self.axes(dims.len()).rev() {
             if let (Some(place), Some(dim)) = (strides.get_mut(at), dims.get(at)) {
                 *place = stride.cast_signed();
@@ -93,15 +102,18 @@ impl Order {
     pub(crate) fn is_of(self, tensor: &Dense) -> bool {
         let (dims, strides) = (tensor.dims(), tensor.strides());
         let mut expected = 1_usize;
-        let mut sides = self.axes(dims.len()).rev().map(|at| (dims.get(at), strides.get(at)));
-        sides.all(|side| match side {
-            (Some(dim), Some(stride)) => {
-                let is_next = *dim == 1 || *stride == expected.cast_signed();
-                expected = expected.saturating_mul(*dim);
-                is_next
-            }
-            _ => false,
-        })
+        let mut is_next = |(dim, stride): (&usize, &isize)| {
+            let is_next = *dim == 1 || *stride == expected.cast_signed();
+            expected = expected.saturating_mul(*dim);
+            is_next
+        };
+        match self {
+            Self::RowMajor => dims.iter().zip(strides).rev().all(is_next),
+            Self::ChannelsLast => self
+                .axes(dims.len())
+                .rev()
+                .all(|at| dims.get(at).zip(strides.get(at)).is_some_and(&mut is_next)),
+        }
     }
 }
 
@@ -178,10 +190,11 @@ pub(crate) fn exchanged<T: Pod + Send + Sync>(
 /// If their number does not match the dims.
 pub(crate) fn wrapped(
     bytes: Bytes,
-    dims: Vec<usize>,
+    dims: impl AsRef<[usize]>,
     order: Order,
     dtype: DType,
 ) -> Outcome<Dense> {
+    let dims = Dims::from_slice(dims.as_ref());
     let strides = order.strides(&dims);
     Dense::with_strides(dtype, dims, strides, bytes)
 }

@@ -9,7 +9,7 @@ use super::element::{bits_of, unsupported};
 use super::numbers::check_alike;
 use super::order::{Order, elements};
 use super::storage::{bytes_of, zeroed};
-use crate::dims::bounded;
+use crate::dims::{Dims, Strides, bounded};
 use crate::error::Outcome;
 use crate::threads::each_chunk;
 
@@ -51,7 +51,7 @@ impl Dense {
             return Err(wrong());
         }
         let mut first = self.offset().cast_signed();
-        let mut strides = self.strides().to_vec();
+        let mut strides = Strides::from_slice(self.strides());
         for ((slice, dim), stride) in slices.iter().zip(self.dims()).zip(&mut strides) {
             let Slice { start, count, step } = *slice;
             if count > 0 {
@@ -64,7 +64,7 @@ impl Dense {
             }
             *stride = stride.saturating_mul(step);
         }
-        let dims: Vec<usize> = slices.iter().map(|slice| slice.count).collect();
+        let dims: Dims = slices.iter().map(|slice| slice.count).collect();
         // Without elements, the first one is not read.
         let first = if dims.contains(&0) { self.offset().cast_signed() } else { first };
         Ok(self.with_view(dims, strides, usize::try_from(first).map_err(|_| wrong())?))
@@ -142,7 +142,7 @@ impl Dense {
                     let element = from.and_then(|from| all.get(from));
                     *into = *element.ok_or_else(|| format!("an index is out of range for dim {whole}"))?;
                 }
-                Self::of_elements(self.dtype(), dims.to_vec(), bytes_of(made))
+                Self::of_elements(self.dtype(), dims, bytes_of(made))
             },
             Err(unsupported(self.dtype()))
         )
@@ -202,6 +202,6 @@ impl Dense {
             T => bytes_of(vec![<T as Zeroable>::zeroed()]),
             return Err(unsupported(self.dtype()))
         );
-        Self::of_elements(self.dtype(), Vec::new(), one)?.expanded(dims)
+        Self::of_elements(self.dtype(), [], one)?.expanded(dims)
     }
 }

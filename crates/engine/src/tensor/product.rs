@@ -132,7 +132,7 @@ fn of_all<T: Number>(a: &Dense, b: &Dense, stacks: &Stacks, dims: &[usize]) -> O
         }
         Ok(())
     })?;
-    Dense::of_elements(T::DTYPE, dims.to_vec(), bytes_of(made))
+    Dense::of_elements(T::DTYPE, dims, bytes_of(made))
 }
 
 /// Adds the product of a row with a matrix to a row of the result, four rows of the matrix at a time.
@@ -185,5 +185,5 @@ fn of_singles(a: &Dense, b: &Dense, stacks: &Stacks, dims: &[usize]) -> Outcome<
             }
         }
     })?;
-    Dense::of_elements(DType::Float32, dims.to_vec(), bytes_of(made))
+    Dense::of_elements(DType::Float32, dims, bytes_of(made))
 }

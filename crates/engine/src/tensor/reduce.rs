@@ -8,7 +8,7 @@ use lodstone_schema::Finding;
 use num_traits::Float;
 
 use super::dense::Dense;
-use super::element::{Element, Number, integers_of, numbers_of, unsupported};
+use super::element::{Element, Extreme, Number, integers_of, numbers_of, unsupported};
 use super::order::{Order, elements};
 use super::storage::{bytes_of, zeroed};
 use crate::dims::{around, dim_at};
@@ -20,13 +20,6 @@ use crate::threads::each_chunk;
 pub(crate) enum Fold {
     Sum,
     Product,
-}
-
-/// An extreme of the elements along an axis.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Extreme {
-    Least,
-    Greatest,
 }
 
 /// The number of sums that are added at the same time.

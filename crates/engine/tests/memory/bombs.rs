@@ -48,7 +48,7 @@ pub(crate) fn block(inputs: &str, ops: Vec<Op>, outputs: &str) -> Block {
 
 pub(crate) fn longs(values: &[i64], dims: &[usize]) -> Value {
     let bytes: Vec<u8> = values.iter().flat_map(|value| value.to_le_bytes()).collect();
-    Dense::new(DType::Int64, dims.to_vec(), bytes.into()).unwrap().into()
+    Dense::new(DType::Int64, dims, bytes.into()).unwrap().into()
 }
 
 fn text(text: &str) -> Value {
@@ -58,7 +58,7 @@ fn text(text: &str) -> Value {
 pub(crate) fn zeros(dtype: DType, dims: &[usize]) -> Value {
     let shape: Vec<u64> = dims.iter().map(|dim| *dim as u64).collect();
     let size = usize::try_from(dtype.size_of(&shape).unwrap()).unwrap();
-    Dense::new(dtype, dims.to_vec(), vec![0; size].into()).unwrap().into()
+    Dense::new(dtype, dims, vec![0; size].into()).unwrap().into()
 }
 
 /// Runs a model until it exceeds the limit; the values are constants of the model, or its inputs.

@@ -1,6 +1,6 @@
 //! The variables of a run, and the operations on them.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use lodstone_engine::{Budget, Charge, Context, Profile, Threads};
 use lodstone_model::{Kind, Op, Tensor};
@@ -39,6 +39,8 @@ pub(crate) struct Frame<'p> {
     /// Runs the blocks of the program.
     blocks: &'p dyn Blocks,
     values: Vec<Option<Value>>,
+    /// The same tensors as values of the engine, once it has read them.
+    engine_values: Vec<OnceLock<lodstone_engine::Value>>,
     /// Which variables were written.
     changed: Vec<bool>,
     /// The files that are saved.
@@ -53,6 +55,10 @@ pub(crate) struct Frame<'p> {
     pub(crate) threads: Threads,
 }
 
+fn no_slot(slot: Slot) -> Finding {
+    Finding::internal(format!("the frame has no slot {slot}"))
+}
+
 impl<'p> Frame<'p> {
     /// Creates a frame without values.
     pub(crate) fn new(
@@ -65,14 +71,27 @@ impl<'p> Frame<'p> {
         threads: Threads,
     ) -> Self {
         let values = layout.vars.iter().map(|_| None).collect();
+        let engine_values = layout.vars.iter().map(|_| OnceLock::new()).collect();
         let changed = vec![false; layout.vars.len()];
-        Self { layout, blocks, values, changed, files, random, limits, steps: 0, budget, threads }
+        Self {
+            layout,
+            blocks,
+            values,
+            engine_values,
+            changed,
+            files,
+            random,
+            limits,
+            steps: 0,
+            budget,
+            threads,
+        }
     }
 
     /// Takes the value of a variable that was written.
     pub(crate) fn take_changed(&mut self, slot: Slot) -> Option<Value> {
         let is_changed = self.changed.get(slot) == Some(&true);
-        self.values.get_mut(slot).filter(|_| is_changed).and_then(Option::take)
+        if is_changed { self.place(slot).ok().and_then(Option::take) } else { None }
     }
 
     /// Counts a step.
@@ -109,10 +128,36 @@ impl<'p> Frame<'p> {
         })
     }
 
-    /// Returns the storage of a variable's value.
+    /// Returns the tensor in a variable, if it has one.
+    pub(crate) fn known_tensor(&self, slot: Slot) -> Option<&Tensor> {
+        match self.values.get(slot)? {
+            Some(Value::Tensor(tensor)) => Some(tensor),
+            _ => None,
+        }
+    }
+
+    /// Returns the tensor in a variable as a value of the engine.
+    pub(crate) fn engine_value(
+        &self,
+        slot: Slot,
+    ) -> std::result::Result<&lodstone_engine::Value, Finding> {
+        let value = self.engine_values.get(slot);
+        let value = value.ok_or_else(|| no_slot(slot))?;
+        match value.get() {
+            Some(known) => Ok(known),
+            None => {
+                let read = lodstone_engine::Value::of(self.tensor(slot)?)?;
+                Ok(value.get_or_init(|| read))
+            }
+        }
+    }
+
+    /// Returns the storage of a variable's value, which changes.
     fn place(&mut self, slot: Slot) -> std::result::Result<&mut Option<Value>, Finding> {
-        let place = self.values.get_mut(slot);
-        place.ok_or_else(|| Finding::internal(format!("the frame has no slot {slot}")))
+        if let Some(value) = self.engine_values.get_mut(slot) {
+            value.take();
+        }
+        self.values.get_mut(slot).ok_or_else(|| no_slot(slot))
     }
 
     /// Takes the value of a variable, to change it in place.
@@ -130,7 +175,7 @@ impl<'p> Frame<'p> {
     pub(crate) fn set(&mut self, slot: Slot, value: Value) -> std::result::Result<(), Finding> {
         self.fill(slot, value)?;
         let changed = self.changed.get_mut(slot);
-        *changed.ok_or_else(|| Finding::internal(format!("the frame has no slot {slot}")))? = true;
+        *changed.ok_or_else(|| no_slot(slot))? = true;
         Ok(())
     }
 

@@ -59,6 +59,8 @@ pub(crate) struct Step {
     inputs: Vec<(String, Vec<Option<Slot>>)>,
     /// The variables of each output slot.
     outputs: Vec<(String, Vec<Option<Slot>>)>,
+    /// The variables that the operator reads, also those that attributes name.
+    pub(crate) read: Vec<Slot>,
     /// The slots of all names in the operator.
     pub(crate) named: Vec<(String, Slot)>,
     /// The variables whose last use is this operator.
@@ -214,16 +216,19 @@ impl Layout {
                 operands.iter().map(one).collect::<Result<Vec<_>>>()
             };
             let (inputs, outputs) = (slots(&op.inputs)?, slots(&op.outputs)?);
-            let mut named = Vec::new();
-            for name in op.reads().chain(op.writes()) {
+            let (mut named, mut read) = (Vec::new(), Vec::new());
+            for (name, is_read) in
+                op.reads().map(|name| (name, true)).chain(op.writes().map(|name| (name, false)))
+            {
                 if let Some(slot) = slot(&name.to_owned())? {
                     named.push((name.to_owned(), slot));
+                    read.extend(is_read.then_some(slot));
                 }
             }
             let block = op.blocks().next().and_then(|block| usize::try_from(block).ok());
             let last = Vec::new();
             let publishes = None;
-            steps.push(Step { place, inputs, outputs, named, last, block, publishes });
+            steps.push(Step { place, inputs, outputs, read, named, last, block, publishes });
         }
         let mut seen = HashSet::new();
         for (step, op) in steps.iter_mut().zip(&block.ops).rev() {

@@ -4,7 +4,6 @@
 //! and reused as long as the types stay the same.
 
 use std::cell::Cell;
-use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use lodstone_engine::{Mode, Plan, Value};
@@ -14,6 +13,7 @@ use lodstone_schema::Finding;
 use lodstone_schema::onnx::infer::ValueInfo;
 use lodstone_schema::paddle::{LodRule, Operator, SharedLod};
 use lodstone_store::Blob;
+use smallvec::SmallVec;
 
 use crate::executor::frame::Frame;
 use crate::executor::indices::Indices;
@@ -32,13 +32,40 @@ pub(crate) struct Lowered {
     lod: &'static SharedLod,
     /// The input that holds indices.
     indices: Option<&'static Indices>,
-    /// Plans by the types of its inputs.
-    kept: Mutex<HashMap<Key, Arc<Compiled>>>,
+    /// Plans for types of its inputs, the last one first.
+    kept: Mutex<Vec<Kept>>,
 }
 
-/// The types of the variables that an operator reads, in order, and the sizes of their LoD levels; `None` for one that is
-/// not a tensor.
-type Key = Vec<Option<(DType, Vec<u64>, Vec<usize>)>>;
+/// A plan, and the types of the variables that the operator reads, in order; `None` for one that is not a tensor.
+#[derive(Debug)]
+struct Kept {
+    types: Vec<Option<InputType>>,
+    compiled: Arc<Compiled>,
+}
+
+/// The type of a tensor that a plan depends on.
+#[derive(Debug)]
+struct InputType {
+    dtype: DType,
+    shape: Vec<u64>,
+    /// The sizes of its LoD levels.
+    levels: Vec<usize>,
+}
+
+impl InputType {
+    fn of(tensor: &Tensor) -> Self {
+        let levels = tensor.lod.0.iter().map(Vec::len).collect();
+        Self { dtype: tensor.dtype, shape: tensor.shape.clone(), levels }
+    }
+
+    /// Returns whether it is the type of a tensor.
+    fn is_of(&self, tensor: &Tensor) -> bool {
+        let levels = tensor.lod.0.iter().map(Vec::len);
+        self.dtype == tensor.dtype
+            && self.shape == tensor.shape
+            && self.levels.iter().copied().eq(levels)
+    }
+}
 
 /// A plan, and the variables that it reads and writes.
 #[derive(Debug)]
@@ -183,35 +210,40 @@ impl Lowered {
             indices.check(frame, step, op)?;
         }
         let compiled = self.compiled(frame, step, op)?;
-        for (slot, tensor) in compiled.run(frame)? {
-            frame.make(slot, tensor)?;
+        let values = compiled.compute(frame)?;
+        let mut made: SmallVec<[(Slot, Tensor); 1]> = SmallVec::new();
+        for output in &compiled.outputs {
+            made.push((output.slot, output.tensor(&values, frame)?));
         }
-        Ok(())
+        drop(values);
+        made.into_iter().try_for_each(|(slot, tensor)| frame.make(slot, tensor))
     }
 
     fn compiled(&self, frame: &Frame<'_>, step: &Step, op: &Op) -> Result<Arc<Compiled>, Finding> {
-        let mut key = Key::new();
-        for name in op.reads() {
-            let tensor = step.slot(name).and_then(|slot| frame.tensor(slot).ok());
-            key.push(tensor.map(|tensor| {
-                let levels = tensor.lod.0.iter().map(Vec::len).collect();
-                (tensor.dtype, tensor.shape.clone(), levels)
-            }));
-        }
+        let tensors = || step.read.iter().map(|slot| frame.known_tensor(*slot));
+        let is_same = |(kept, found): (&Option<InputType>, Option<&Tensor>)| match (kept, found) {
+            (Some(kept), Some(found)) => kept.is_of(found),
+            (kept, found) => kept.is_none() && found.is_none(),
+        };
         let lock = || self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(known) = lock().get(&key) {
-            return Ok(Arc::clone(known));
+        let mut kept = lock();
+        if let Some(at) = kept.iter().position(|it| it.types.iter().zip(tensors()).all(is_same)) {
+            kept.swap(0, at);
+            let first = kept.first().map(|kept| Arc::clone(&kept.compiled));
+            return first.ok_or_else(|| Finding::internal("a plan is lost"));
         }
+        drop(kept);
         let seen = FrameFacts { frame, step, read_contents: Cell::new(false) };
         let lowered = paddle::lower_op(op, frame.release(), &seen)?;
         frame.reserve(lowered.bytes)?;
         let compiled = Arc::new(Compiled::new(lowered, self.lod, step, frame)?);
         if !seen.read_contents.get() {
+            let types = tensors().map(|tensor| tensor.map(InputType::of)).collect();
             let mut kept = lock();
             if kept.len() >= MAX_KEPT {
                 kept.clear();
             }
-            kept.insert(key, Arc::clone(&compiled));
+            kept.push(Kept { types, compiled: Arc::clone(&compiled) });
         }
         Ok(compiled)
     }
@@ -268,28 +300,45 @@ impl Compiled {
         Ok(Self { plan: plan.map_err(within)?, inputs, outputs })
     }
 
-    fn run(&self, frame: &Frame<'_>) -> Result<Vec<(Slot, Tensor)>, Finding> {
-        let inputs = self.inputs.iter().map(|input| input.value(frame));
-        let inputs = inputs.collect::<Result<_, _>>()?;
-        let made = self.plan.run(inputs, frame.context()).map_err(within)?;
-        let take = |output: &Written| {
-            let value = made.get(output.number);
-            let value = value.ok_or_else(|| Finding::internal("an output has no value"))?;
-            let mut tensor = value.tensor()?;
-            tensor.lod = match &output.lod {
-                Source::Made(numbers) => {
-                    let levels = numbers.iter().map(|number| offsets(made.get(*number)));
-                    let lod = Lod(levels.collect::<Result<_, _>>()?);
-                    let rows = tensor.shape.first().copied().unwrap_or(0);
-                    let wrong = |error| format!("the sequences do not match {rows} rows: {error}");
-                    lod.check(rows).map_err(wrong)?;
-                    lod
+    /// Computes the outputs of the plan.
+    fn compute(&self, frame: &Frame<'_>) -> Result<Vec<Value>, Finding> {
+        let levels = self.inputs.iter().filter_map(|input| match input {
+            Input::Variable(_) => None,
+            Input::Lod(slot, level) => Some(offsets_in(frame, *slot, *level)),
+        });
+        let levels = levels.collect::<Result<Vec<_>, _>>()?;
+        let mut levels = levels.iter();
+        let mut inputs: SmallVec<[&Value; 4]> = SmallVec::new();
+        for input in &self.inputs {
+            inputs.push(match input {
+                Input::Variable(slot) => frame.engine_value(*slot)?,
+                Input::Lod(..) => {
+                    levels.next().ok_or_else(|| Finding::internal("offsets have no value"))?
                 }
-                shared => shared.lod(frame, tensor.shape.first().copied()),
-            };
-            Ok((output.slot, tensor))
+            });
+        }
+        self.plan.run_uncharged(&inputs, frame.context()).map_err(within)
+    }
+}
+
+impl Written {
+    /// Returns the tensor among the outputs of the plan, with its LoD.
+    fn tensor(&self, made: &[Value], frame: &Frame<'_>) -> Result<Tensor, Finding> {
+        let value = made.get(self.number);
+        let value = value.ok_or_else(|| Finding::internal("an output has no value"))?;
+        let mut tensor = value.tensor()?;
+        tensor.lod = match &self.lod {
+            Source::Made(numbers) => {
+                let levels = numbers.iter().map(|number| offsets(made.get(*number)));
+                let lod = Lod(levels.collect::<Result<_, _>>()?);
+                let rows = tensor.shape.first().copied().unwrap_or(0);
+                let wrong = |error| format!("the sequences do not match {rows} rows: {error}");
+                lod.check(rows).map_err(wrong)?;
+                lod
+            }
+            shared => shared.lod(frame, tensor.shape.first().copied()),
         };
-        self.outputs.iter().map(take).collect()
+        Ok(tensor)
     }
 }
 
@@ -306,17 +355,11 @@ fn offsets(value: Option<&Value>) -> Result<Vec<u64>, Finding> {
     Ok(offsets.map_err(|_| "an offset is negative")?)
 }
 
-impl Input {
-    fn value(&self, frame: &Frame<'_>) -> Result<Value, Finding> {
-        match self {
-            Self::Variable(slot) => Value::of(frame.tensor(*slot)?),
-            Self::Lod(slot, level) => {
-                let level = frame.tensor(*slot)?.lod.0.get(*level);
-                let level = level.ok_or("the LoD has fewer levels than before")?;
-                let bytes: Vec<u8> = level.iter().flat_map(|offset| offset.to_le_bytes()).collect();
-                let shape = vec![level.len() as u64];
-                Value::of(&Tensor::dense(DType::Int64, shape, Blob::memory(bytes)))
-            }
-        }
-    }
+/// Returns the offsets of a LoD level of a variable.
+fn offsets_in(frame: &Frame<'_>, slot: Slot, level: usize) -> Result<Value, Finding> {
+    let level = frame.tensor(slot)?.lod.0.get(level);
+    let level = level.ok_or("the LoD has fewer levels than before")?;
+    let bytes: Vec<u8> = level.iter().flat_map(|offset| offset.to_le_bytes()).collect();
+    let shape = vec![level.len() as u64];
+    Value::of(&Tensor::dense(DType::Int64, shape, Blob::memory(bytes)))
 }

@@ -183,7 +183,7 @@ fn conv(call: &Call<'_>) -> Outputs {
     if call.int("channels_last", 0) == 0 {
         return quantized_conv(call);
     }
-    let mut inputs: Vec<Option<Dense>> = call.inputs().to_vec();
+    let mut inputs = call.inputs();
     if let Some(Some(x)) = inputs.first_mut() {
         *x = moved(x, true)?;
     }
