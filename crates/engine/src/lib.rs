@@ -1,21 +1,4 @@
-//! Plans and runs ONNX programs.
-//!
-//! An [`Executable`] is a whole model, of any operator version and with any input types. A [`Plan`] is one program for
-//! known types: constants folded, element-wise operators in one pass, registers released after their last use. Both run
-//! on [`Value`]s. The engine knows no framework: programs of other dialects are lowered to ONNX first.
-//!
-//! ```
-//! use lodstone_engine::{Budget, Context, Executable, ExecutableOptions, Result, Threads, Value};
-//! use lodstone_model::Model;
-//!
-//! fn outputs(model: &Model, image: Value) -> Result<Vec<Value>> {
-//!     let (budget, threads) = (Budget::default(), Threads::default());
-//!     let context = Context::new(&budget, &threads);
-//!     let executable = Executable::new(model, &ExecutableOptions::default(), context)?;
-//!     executable.run(vec![("image", image)], context)
-//! }
-//! ```
-
+#![doc = include_str!("../README.md")]
 #![deny(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic)]
 
 mod budget;
