@@ -1,6 +1,7 @@
 //! PaddlePaddle programs: building, running, training, saving and restoring.
 
 pub(crate) mod derive;
+mod guards;
 mod inference;
 mod planned;
 pub(crate) mod run;

@@ -1,20 +1,21 @@
 //! PaddlePaddle networks that only compute outputs from inputs: the engine plans and runs them as a whole, as it does with
 //! ONNX programs.
 //!
-//! Exported operators leave NaN to the runtime (`docs/paddle-to-onnx.md`). So the executor runs a network whose parameters,
-//! inputs or outputs are not finite, and every network with operators that could make NaN of finite numbers, or hide NaN from
-//! its outputs.
+//! Exported operators leave NaN and indices out of range to the runtime (`docs/paddle-to-onnx.md`). So the executor runs a
+//! network whose parameters, inputs or outputs are not finite, and runs one again in which a guard (`guards.rs`) finds that an
+//! operator read a negative index, or hid NaN. `docs/numerics.md` lists what the executor runs in any case.
 
 use std::collections::HashSet;
 
 use lodstone_lowering::lower;
 use lodstone_model::{
-    AttributeValue, DType, Dialect, Kind, Model, Op, Parameter, Program, Report, Tensor, Var,
+    AttributeValue, DType, Dialect, Kind, Model, Op, Parameter, Program, Report, Tensor,
 };
 use lodstone_schema::Code;
 use lodstone_schema::paddle::{Choice, Release, attributes, interface, operator};
 use lodstone_store::Progress;
 
+use crate::paddle::guards::guard;
 use crate::run::{Output, RunOptions, Runner, Value, engine};
 use crate::{Error, Result};
 
@@ -36,7 +37,14 @@ const MAX_REJECTED: u32 = 3;
 enum Whole {
     Unknown,
     Absent,
-    Prepared(Box<dyn Runner>),
+    Prepared(Prepared),
+}
+
+/// A translated program.
+struct Prepared {
+    runner: Box<dyn Runner>,
+    /// Whether a guard is its last output.
+    is_guarded: bool,
 }
 
 impl Planned {
@@ -47,7 +55,7 @@ impl Planned {
     }
 
     /// Prepares the whole program, if its translation to ONNX has the same inputs and outputs.
-    fn prepare(&self) -> Option<Box<dyn Runner>> {
+    fn prepare(&self) -> Option<Prepared> {
         let (mut lowered, mut report) = (self.model.clone(), Report::default());
         lower(&mut lowered, Dialect::Onnx, &mut report)?.ok()?;
         let (program, translated) = (self.model.main()?, lowered.main()?);
@@ -66,7 +74,15 @@ impl Planned {
         if !is_same || !report.warnings.is_empty() || !self.model.parameters.iter().all(is_usual) {
             return None;
         }
-        engine::prepare(&self.model, &self.options).ok()
+        let (mut lowered, mut fetched) = engine::lowered_for(&self.model, &self.options).ok()?;
+        if fetched.is_empty() {
+            fetched.clone_from(&lowered.main()?.blocks.first()?.outputs);
+        }
+        let guard = guard(&mut lowered).ok()?;
+        fetched.extend(guard.map(str::to_owned));
+        let options = self.options.clone().with_fetch(fetched);
+        let runner = engine::prepare(&lowered, &options).ok()?;
+        Some(Prepared { runner, is_guarded: guard.is_some() })
     }
 }
 
@@ -81,8 +97,10 @@ impl Runner for Planned {
             && inputs.iter().all(|(_, value)| is_tensor(value))
         {
             match whole.run(inputs.clone(), progress) {
-                Ok(outputs) if outputs.iter().all(|output| is_tensor(&output.value)) => {
+                Ok(Some(mut outputs)) if outputs.iter().all(|it| is_tensor(&it.value)) => {
                     self.rejected = 0;
+                    let names = self.options.fetch.iter();
+                    outputs.iter_mut().zip(names).for_each(|(it, name)| it.name.clone_from(name));
                     return Ok(outputs);
                 }
                 Ok(_) => self.rejected += 1,
@@ -95,6 +113,26 @@ impl Runner for Planned {
         }
         // The executor knows LoD; its errors speak of the operators of the program.
         self.executed.run(inputs, progress)
+    }
+}
+
+impl Prepared {
+    /// Computes the outputs; `None` if a guard does not hold.
+    fn run(
+        &mut self,
+        inputs: Vec<(String, Value)>,
+        progress: &Progress,
+    ) -> Result<Option<Vec<Output>>> {
+        let mut outputs = self.runner.run(inputs, progress)?;
+        if !self.is_guarded {
+            return Ok(Some(outputs));
+        }
+        let holds = |guard: Output| match guard.value {
+            Value::Tensor(tensor) => Ok::<_, Error>(*tensor.data.bytes()? == [1]),
+            _ => Ok(false),
+        };
+        let holds = outputs.pop().map_or(Ok(false), holds)?;
+        Ok(holds.then_some(outputs))
     }
 }
 
@@ -127,24 +165,47 @@ fn is_plain(tensor: &Tensor, least: f32) -> bool {
     is_number && tensor.lod.is_empty() && matches!(tensor.kind, Kind::Dense)
 }
 
-/// The operators of networks whose results are finite where their inputs are, unless they overflow, and not where an input is
-/// not.
+/// The operators whose exported form computes what the executor does, except for NaN and negative indices.
 const PLANNED: &[&str] = &[
+    "abs",
+    "acos",
+    "acosh",
+    "arg_max",
+    "arg_min",
+    "asin",
+    "asinh",
     "assign",
+    "assign_value",
+    "atan",
+    "atanh",
     "batch_norm",
     "bilinear_interp",
     "bilinear_interp_v2",
+    "cast",
+    "ceil",
+    "clip",
     "concat",
+    "conditional_block",
+    "conditional_block_infer",
     "conv2d",
     "conv2d_transpose",
+    "cos",
+    "cosh",
     "cumsum",
     "depthwise_conv2d",
     "depthwise_conv2d_transpose",
     "dropout",
     "elementwise_add",
+    "elementwise_div",
+    "elementwise_max",
+    "elementwise_min",
     "elementwise_mul",
+    "elementwise_pow",
     "elementwise_sub",
     "elu",
+    "equal",
+    "erf",
+    "exp",
     "expand",
     "expand_as_v2",
     "expand_v2",
@@ -155,13 +216,33 @@ const PLANNED: &[&str] = &[
     "flatten",
     "flatten2",
     "flatten_contiguous_range",
+    "floor",
+    "gather",
+    "gather_nd",
     "gelu",
+    "greater_equal",
+    "greater_than",
     "group_norm",
     "hard_sigmoid",
     "hard_swish",
+    "increment",
+    "index_sample",
+    "index_select",
     "instance_norm",
     "layer_norm",
     "leaky_relu",
+    "less_equal",
+    "less_than",
+    "log",
+    "log2",
+    "log10",
+    "log1p",
+    "logical_and",
+    "logical_not",
+    "logical_or",
+    "logical_xor",
+    "lookup_table",
+    "lookup_table_v2",
     "matmul",
     "matmul_v2",
     "mean",
@@ -169,23 +250,38 @@ const PLANNED: &[&str] = &[
     "mul",
     "nearest_interp",
     "nearest_interp_v2",
+    "not_equal",
     "pad2d",
     "pad3d",
     "pool2d",
+    "pow",
+    "reciprocal",
+    "reduce_max",
     "reduce_mean",
+    "reduce_min",
+    "reduce_prod",
     "reduce_sum",
     "relu",
     "relu6",
     "reshape",
     "reshape2",
     "rnn",
+    "round",
+    "rsqrt",
     "scale",
+    "select_input",
     "shape",
     "sigmoid",
+    "sign",
     "silu",
+    "sin",
+    "sinh",
     "slice",
     "softmax",
+    "softplus",
+    "softsign",
     "split",
+    "sqrt",
     "square",
     "squeeze",
     "squeeze2",
@@ -193,47 +289,52 @@ const PLANNED: &[&str] = &[
     "strided_slice",
     "sum",
     "swish",
+    "take_along_axis",
+    "tan",
     "tanh",
+    "top_k",
+    "top_k_v2",
     "transpose",
     "transpose2",
     "unsqueeze",
     "unsqueeze2",
+    "where",
+    "while",
 ];
 
-/// Operators that are planned, too, if they read no floats, which may be NaN.
-const PLANNED_OF_INTEGERS: &[&str] = &[
-    "cast",
-    "equal",
-    "greater_equal",
-    "greater_than",
-    "less_equal",
-    "less_than",
-    "logical_and",
-    "logical_not",
-    "logical_or",
-    "not_equal",
+/// The operators among them that the executor computes itself.
+const NATIVE: &[&str] = &[
+    "assign",
+    "conditional_block",
+    "conditional_block_infer",
+    "increment",
+    "select_input",
+    "while",
 ];
 
 /// Returns whether a program only has operators that can be planned together, and none of them has another effect.
 pub(super) fn is_plannable(program: &Program, options: &RunOptions) -> bool {
     let persistable: HashSet<&str> =
         program.vars().filter(|var| var.persistable).map(|var| var.name.as_str()).collect();
-    let is_integer = |var: &&Var| {
+    // Rounding to half precision depends on the release.
+    let is_checked = program.vars().all(|var| {
         let dtype = var.value.tensor_type().map(|tensor| tensor.dtype);
-        matches!(dtype, Some(DType::Bool | DType::Int32 | DType::Int64))
-    };
-    let integers: HashSet<&str> =
-        program.vars().filter(is_integer).map(|var| var.name.as_str()).collect();
+        !matches!(dtype, Some(DType::Float16 | DType::BFloat16))
+    });
     let release = Release::of(program);
     let is_lowered = |op: &Op| {
         let choice = operator(&op.kind).and_then(|row| row.choose(op, release));
-        let is_planned = PLANNED.contains(&op.kind.as_str())
-            || PLANNED_OF_INTEGERS.contains(&op.kind.as_str())
-                && op.reads().all(|name| integers.contains(name));
-        is_planned && matches!(choice, Some(Choice::Lowered | Choice::NativeIfSparse))
+        let is_computed = match choice {
+            Some(Choice::Lowered | Choice::NativeIfSparse | Choice::NativeIfNan) => true,
+            Some(Choice::Native) => NATIVE.contains(&op.kind.as_str()),
+            None => false,
+        };
+        is_computed && PLANNED.contains(&op.kind.as_str())
     };
+    // Branches and loops that train keep values for gradients, which nothing reads here.
     let is_test = |op: &Op| {
-        attributes(&op.kind).all(|parameter| parameter.name != "is_test")
+        NATIVE.contains(&op.kind.as_str())
+            || attributes(&op.kind).all(|parameter| parameter.name != "is_test")
             || op.attribute("is_test") == Some(&AttributeValue::Bool(true))
     };
     // Batch normalization by given statistics does not change them.
@@ -245,7 +346,7 @@ pub(super) fn is_plannable(program: &Program, options: &RunOptions) -> bool {
     let is_pure = |op: &Op| is_lowered(op) && is_test(op) && !writes(op);
     let is_interface = |op: &Op| matches!(op.kind.as_str(), "feed" | "fetch");
     let is_limited = options.loader.is_some() || options.max_steps.is_some();
-    program.blocks.len() == 1
+    is_checked
         && !is_limited
         && program.ops().any(|op| op.kind == "fetch")
         && program.ops().all(|op| is_interface(op) || is_pure(op))

@@ -92,7 +92,7 @@ pub(super) fn lowered(model: &Model) -> Result<(Model, Option<Origins>)> {
 }
 
 /// Returns the model as a program of ONNX, and the names of the values to fetch in it.
-pub(super) fn lowered_for(model: &Model, options: &RunOptions) -> Result<(Model, Vec<String>)> {
+pub(crate) fn lowered_for(model: &Model, options: &RunOptions) -> Result<(Model, Vec<String>)> {
     let (lowered, origins) = lowered(model)?;
     if options.fetch.is_empty() {
         let own = own_outputs(model, &lowered);
