@@ -170,7 +170,7 @@ fn pad_around(op: &mut Operator<'_>, dims: usize, number: &str) -> Outcome {
         other => return Err(format!("unknown `mode` `{other}`").into()),
     };
     let paddings = match op.optional("Paddings")? {
-        Some(computed) if op.is_exported() && computed.info().ints().is_none() => {
+        Some(computed) if computed.info().ints().is_none() => {
             let y = computed_padding(op, &x, &computed, (dims, last), mode, number)?;
             return op.put("Out", &y);
         }
