@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Instant;
 
+use crate::dist::STRIP;
 use crate::python::{PACKAGE, environment, python_3_11};
 use crate::run::{Outcome, cannot, root, run, target};
 
@@ -59,8 +60,9 @@ pub(super) fn build(arguments: &[String]) -> Result<PathBuf, Outcome> {
     let built = local.cargo(&features, Some("installed"))?;
     row("the same without `remote`", &built, Some(size(&command(&local))?));
     let dist = fresh("dist")?;
-    let built =
-        dist.cargo(&["build", "--locked", "--profile", "dist", "--package", "lodstone-cli"], None)?;
+    let mut released = Command::new("cargo");
+    released.args(["build", "--locked", "--profile", "dist", "--package", "lodstone-cli"]);
+    let built = dist.measured(released.current_dir(&dist.clone).env(STRIP.0, STRIP.1))?;
     row(
         "the command that is released",
         &built,
@@ -76,7 +78,7 @@ pub(super) fn build(arguments: &[String]) -> Result<PathBuf, Outcome> {
             .args(["-m", "maturin", "build", "--locked", "--profile", profile, "--out"])
             .arg(&wheels);
         maturin.current_dir(clone.join("crates/python"));
-        let built = wheel.measured(maturin)?;
+        let built = wheel.measured(&mut maturin)?;
         let file = fs::read_dir(&wheels).map_err(cannot("list wheels"))?.flatten().next();
         let file = file.ok_or_else(|| Outcome::Failed("maturin built no wheel".to_owned()))?;
         row(what, &built, Some(size(&file.path())?));
@@ -110,10 +112,10 @@ impl Fresh {
     fn cargo(&self, arguments: &[&str], into: Option<&str>) -> Result<Built, Outcome> {
         let mut cargo = Command::new("cargo");
         cargo.args(arguments).args(into.map(|name| self.root.join(name))).current_dir(&self.clone);
-        self.measured(cargo)
+        self.measured(&mut cargo)
     }
 
-    fn measured(&self, mut command: Command) -> Result<Built, Outcome> {
+    fn measured(&self, command: &mut Command) -> Result<Built, Outcome> {
         command
             .env("CARGO_HOME", self.root.join("home"))
             .env("CARGO_TARGET_DIR", self.root.join("target"));

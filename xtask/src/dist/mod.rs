@@ -32,6 +32,10 @@ const ARCHITECTURES: [(&str, &str); 2] = [("x86_64", "qemu-x86_64"), ("aarch64",
 /// The oldest C library that the wheel runs on: glibc 2.17. Zig compiles and links for it on any host.
 const MANYLINUX: &str = "manylinux2014";
 
+/// The variable that leaves symbols out of the command. `strip` of the profile does not hold for packages with a level of their
+/// own.
+pub(crate) const STRIP: (&str, &str) = ("RUSTFLAGS", "-C strip=symbols");
+
 /// The requirements for building the wheel.
 const PACKAGING: &str = "crates/python/requirements-dist.txt";
 
@@ -92,6 +96,7 @@ fn build(profile: &str) -> Result<(), Outcome> {
         let mut zigbuild = Command::new("cargo-zigbuild");
         zigbuild.args(["zigbuild", "--quiet", "--locked", "--package", "lodstone-cli"]);
         zigbuild.args(["--profile", profile, "--target", &musl, "--target-dir"]).arg(&built);
+        zigbuild.env(STRIP.0, STRIP.1);
         offline(zigbuild.current_dir(&source.root))?;
         let binary = built.join(&musl).join(profile).join("lodstone");
         let command = dist.join(format!("{name}-{musl}"));

@@ -161,6 +161,17 @@ fn is_better<T: Element>(element: T, best: T, how: Extreme) -> bool {
 
 fn places<T: Element>(x: &Dense, axis: usize, how: Extreme, is_last: bool) -> Outcome<Dense> {
     lines::<T, i64>(x, axis, DType::Int64, |from, into| {
+        if let ([place], Some((first, rest))) = (&mut *into, from.split_first()) {
+            let (mut best, mut found) = (*first, 0);
+            for (number, element) in (1_i64..).zip(rest) {
+                let is_equal = !is_better(best, *element, how);
+                if is_better(*element, best, how) || is_last && is_equal {
+                    (best, found) = (*element, number);
+                }
+            }
+            *place = found;
+            return;
+        }
         let mut best: Vec<T> = from.iter().take(into.len()).copied().collect();
         into.fill(0);
         for (number, row) in (0_i64..).zip(from.chunks_exact(into.len())) {
@@ -179,11 +190,20 @@ fn cumulated<T: Element>(x: &Dense, axis: usize, of: impl Fn(T, T) -> T) -> Outc
     let inner = behind.iter().product::<usize>();
     let mut made = elements::<T>(x, Order::RowMajor)?.into_vec();
     for part in made.chunks_exact_mut((dim * inner).max(1)) {
-        for at in inner..part.len() {
-            let (before, rest) = part.split_at_mut(at);
-            if let (Some(before), Some(element)) = (before.get(at - inner), rest.first_mut()) {
-                *element = of(*before, *element);
-            }
+        if inner == 1 {
+            let mut elements = part.iter_mut();
+            let Some(first) = elements.next() else { continue };
+            elements.fold(*first, |before, element| {
+                *element = of(before, *element);
+                *element
+            });
+            continue;
+        }
+        let mut rows = part.chunks_exact_mut(inner.max(1));
+        let Some(mut before) = rows.next() else { continue };
+        for row in rows {
+            row.iter_mut().zip(&*before).for_each(|(it, before)| *it = of(*before, *it));
+            before = row;
         }
     }
     Dense::of_elements(x.dtype(), x.shape(), bytes_of(made))
@@ -235,6 +255,9 @@ impl Dense {
 
     /// Returns the means of floats over axes, which become dims of 1.
     pub(crate) fn mean(&self, axes: &[usize]) -> Outcome<Self> {
+        if axes.is_empty() {
+            return Ok(self.clone());
+        }
         let count: usize = axes.iter().filter_map(|axis| self.dims().get(*axis)).product();
         let half = self.dtype();
         let sum = self.widened()?.total(axes)?;
