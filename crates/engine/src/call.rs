@@ -52,7 +52,7 @@ impl<'a> Call<'a> {
             let view = value.map(|value| value.dense().and_then(supported)).transpose();
             view.map_err(|finding| finding.about_input(number))
         };
-        let mut views = inputs.iter().enumerate().map(item);
+        let views = inputs.iter().enumerate().map(item);
         let inputs = match inputs.len() {
             0..=MAX_FEW => {
                 let mut few = [None; MAX_FEW];
@@ -62,7 +62,7 @@ impl<'a> Call<'a> {
                 })?;
                 Inputs::Few(few)
             }
-            _ => Inputs::Borrowed(views.by_ref().collect::<Outcome<_>>()?),
+            _ => Inputs::Borrowed(views.collect::<Outcome<_>>()?),
         };
         Ok(Self { op, inputs, memory: Memory::default() })
     }

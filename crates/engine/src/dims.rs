@@ -35,6 +35,7 @@ pub(crate) fn common(a: &[usize], b: &[usize]) -> Outcome<Dims> {
     let rank = a.len().max(b.len());
     let at = |shape: &[usize], place: usize| {
         let behind = rank - place;
+        // A dim that is missing at the front is 1.
         shape.len().checked_sub(behind).and_then(|at| shape.get(at)).copied().unwrap_or(1)
     };
     let dim = |place: usize| match (at(a, place), at(b, place)) {

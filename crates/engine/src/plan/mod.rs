@@ -2,6 +2,7 @@
 
 mod fusion;
 mod packing;
+mod single;
 
 use std::collections::{HashMap, HashSet};
 use std::fmt;
@@ -13,10 +14,10 @@ use lodstone_schema::onnx::infer::{NoBodies, ValueInfo, infer_op};
 use lodstone_schema::onnx::scopes::Scopes;
 use lodstone_schema::onnx::simplify::{Bounds, simplify};
 use lodstone_schema::places::at_mut;
-use smallvec::SmallVec;
 
 use self::fusion::{Group, grouped};
 use self::packing::Constants;
+use self::single::Single;
 use crate::budget::{Charge, Memory, probe};
 use crate::context::Context;
 use crate::control::Control;
@@ -93,20 +94,6 @@ impl fmt::Debug for Plan {
 }
 
 pub(crate) type Registers = Vec<Option<Value>>;
-
-/// The only operator of a plan: small results that share no bytes, by the reference kernel.
-struct Single {
-    operator: &'static Operator,
-    inputs: Vec<Option<Source>>,
-    /// The size of the results in bytes.
-    bytes: u64,
-}
-
-/// The source of an input.
-enum Source {
-    Input(usize),
-    Constant(usize),
-}
 
 /// The registers of a run.
 struct Frame {
@@ -295,7 +282,7 @@ impl Plan {
             return Err(Finding::from(format!("expected {expected} inputs, found {found}")).into());
         }
         if let (Some(single), None) = (&self.single, context.profile)
-            && let Some(results) = self.run_single(single, inputs, context)?
+            && let Some(results) = single.run(self, inputs, context)?
         {
             return Ok(results);
         }
@@ -338,50 +325,6 @@ impl Plan {
         // What this run reserved for its results ends with it.
         drop(reserved);
         Ok(results)
-    }
-
-    /// Runs the only operator; `None` if it takes much memory, or many elements go through a chain.
-    fn run_single(
-        &self,
-        single: &Single,
-        inputs: &[&Value],
-        context: Context<'_>,
-    ) -> Result<Option<Vec<Value>>> {
-        let [group] = &self.groups[..] else { return Ok(None) };
-        let [node] = &group.nodes[..] else { return Ok(None) };
-        let mut values: SmallVec<[Option<&Value>; 4]> = SmallVec::new();
-        let (mut touched, mut elements) = (single.bytes, 0_u64);
-        for source in &single.inputs {
-            let value = match source {
-                Some(Source::Input(at)) => inputs.get(*at).copied(),
-                Some(Source::Constant(register)) => {
-                    self.constants.get(*register).and_then(Option::as_ref)
-                }
-                None => None,
-            };
-            if let Some(value) = value {
-                if group.is_chain() && value.count() > 1 {
-                    return Ok(None);
-                }
-                touched = touched.saturating_add(value.nbytes());
-                elements = elements.saturating_add(value.count());
-            }
-            values.push(value);
-        }
-        let bytes =
-            single.operator.working.bytes(elements, node.count).saturating_add(single.bytes);
-        if bytes > SMALL {
-            return Ok(None);
-        }
-        context.step()?;
-        context.budget.check(bytes)?;
-        let memory = Memory(Some(context.budget));
-        let kernel = single.operator.bind(&node.op, &values, memory);
-        let results = kernel.and_then(|kernel| compute(kernel, touched, context.threads));
-        let mut results = results.map_err(|finding| node.failed(finding))?;
-        node.check_count(&results).map_err(|finding| node.failed(finding))?;
-        results.truncate(self.outputs.len());
-        Ok(Some(results))
     }
 
     /// Frees the memory that is kept from run to run.
@@ -442,38 +385,6 @@ impl Frame {
             }
         }
         Ok(())
-    }
-}
-
-impl Single {
-    /// Returns the only operator of groups, if it needs no registers.
-    fn of(
-        groups: &[Group],
-        constants: &Registers,
-        inputs: &[usize],
-        outputs: &[usize],
-    ) -> Option<Self> {
-        let [group] = groups else { return None };
-        let [node] = &group.nodes[..] else { return None };
-        let Implementation::Kernel(operator, Path::Reference) = node.implementation else {
-            return None;
-        };
-        let computed = node.outputs.iter().copied().collect::<Option<Vec<usize>>>()?;
-        if computed != outputs || operator.shares {
-            return None;
-        }
-        let source = |register: &Option<usize>| {
-            let Some(register) = register else { return Some(None) };
-            let input = inputs.iter().position(|input| input == register).map(Source::Input);
-            let constant = || {
-                constants.get(*register)?.as_ref()?;
-                Some(Source::Constant(*register))
-            };
-            input.or_else(constant).map(Some)
-        };
-        // Constants are known, and types of inputs determine the rest.
-        let inputs = node.inputs.iter().map(source).collect::<Option<Vec<_>>>()?;
-        Some(Self { operator, inputs, bytes: node.bytes? })
     }
 }
 

@@ -7,6 +7,7 @@ use smallvec::{SmallVec, smallvec};
 
 use super::dense::Dense;
 use super::element::Element;
+use super::order::Order;
 use crate::dims::{Dims, INLINE};
 use crate::error::Outcome;
 use crate::threads::each_chunk;
@@ -33,6 +34,11 @@ impl<'a, T: Element> Blocks<'a, T> {
     pub(crate) fn new(tensor: &'a Dense, dims: &[usize]) -> Outcome<Self> {
         let elements = tensor.typed::<T>()?;
         let own = tensor.dims();
+        if own == dims && Order::RowMajor.is_of(tensor) {
+            let blocks =
+                Self { elements, first: tensor.offset(), axes: smallvec![(tensor.count(), 1)] };
+            return blocks.checked();
+        }
         let missing = dims.len().checked_sub(own.len());
         let missing = missing.ok_or_else(|| Finding::internal("fewer dims than before"))?;
         let mut axes: SmallVec<[(usize, isize); INLINE]> = SmallVec::new();
@@ -54,15 +60,17 @@ impl<'a, T: Element> Blocks<'a, T> {
                 _ => axes.push((*dim, stride)),
             }
         }
-        let blocks = Self { elements, first: tensor.offset(), axes };
-        blocks
-            .check()
-            .then_some(blocks)
-            .ok_or_else(|| Finding::internal("elements are outside of their storage"))
+        Self { elements, first: tensor.offset(), axes }.checked()
+    }
+
+    /// Fails if elements are not in memory.
+    fn checked(self) -> Outcome<Self> {
+        let lost = || Finding::internal("elements are outside of their storage");
+        if self.is_inside() { Ok(self) } else { Err(lost()) }
     }
 
     /// Returns whether all elements are in memory.
-    fn check(&self) -> bool {
+    fn is_inside(&self) -> bool {
         if self.axes.iter().any(|(dim, _)| *dim == 0) {
             return true;
         }

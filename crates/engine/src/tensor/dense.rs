@@ -412,17 +412,6 @@ impl Dense {
         self.dims.to_vec()
     }
 
-    /// Returns the elements where they are in memory, if they are in row-major order; `None` if they are not.
-    ///
-    /// # Errors
-    /// If they are of another type.
-    pub(super) fn in_order<T: Element>(&self) -> Outcome<Option<&[T]>> {
-        if !Order::RowMajor.is_of(self) {
-            return Ok(None);
-        }
-        Ok(self.typed()?.get(self.offset..self.offset.saturating_add(self.count())))
-    }
-
     /// Returns the axes, outermost in memory first, of elements without gaps in another order than the row-major one.
     pub(super) fn order_in_memory(&self) -> Option<Dims> {
         if Order::RowMajor.is_of(self) || self.dims.contains(&0) {

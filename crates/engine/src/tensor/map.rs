@@ -62,20 +62,6 @@ pub(crate) fn map_two<A: Element, B: Element, U: Element>(
     of: &OfTwo<'_, A, B, U>,
 ) -> Outcome<Dense> {
     if a.dims() == b.dims() && a.strides() == b.strides() {
-        if let (Some(left), Some(right)) = (a.in_order::<A>()?, b.in_order::<B>()?) {
-            let mut made = zeroed(left.len())?;
-            each_chunk(&mut made, PART, |_: &mut (), number, into: &mut [U]| {
-                for (block, into) in into.chunks_mut(BLOCK).enumerate() {
-                    let begin = number * PART + block * BLOCK;
-                    let places = begin..begin + into.len();
-                    let elements = left.get(places.clone()).zip(right.get(places));
-                    let (left, right) = elements.unwrap_or_default();
-                    of(left, right, into);
-                }
-                Ok(())
-            })?;
-            return Dense::of_elements(to, a.dims(), bytes_of(made));
-        }
         // Both in the order of memory.
         if let Some(axes) = a.order_in_memory() {
             let made = map_two(&a.permuted(&axes)?, &b.permuted(&axes)?, to, of)?;

@@ -160,12 +160,14 @@ fn is_better<T: Element>(element: T, best: T, how: Extreme) -> bool {
 }
 
 fn places<T: Element>(x: &Dense, axis: usize, how: Extreme, is_last: bool) -> Outcome<Dense> {
+    let takes_over = |element: T, best: T| {
+        is_better(element, best, how) || is_last && !is_better(best, element, how)
+    };
     lines::<T, i64>(x, axis, DType::Int64, |from, into| {
         if let ([place], Some((first, rest))) = (&mut *into, from.split_first()) {
             let (mut best, mut found) = (*first, 0);
             for (number, element) in (1_i64..).zip(rest) {
-                let is_equal = !is_better(best, *element, how);
-                if is_better(*element, best, how) || is_last && is_equal {
+                if takes_over(*element, best) {
                     (best, found) = (*element, number);
                 }
             }
@@ -176,8 +178,7 @@ fn places<T: Element>(x: &Dense, axis: usize, how: Extreme, is_last: bool) -> Ou
         into.fill(0);
         for (number, row) in (0_i64..).zip(from.chunks_exact(into.len())) {
             for ((best, place), element) in best.iter_mut().zip(&mut *into).zip(row) {
-                let is_equal = !is_better(*best, *element, how);
-                if is_better(*element, *best, how) || is_last && is_equal {
+                if takes_over(*element, *best) {
                     (*best, *place) = (*element, number);
                 }
             }

@@ -48,10 +48,10 @@ const INDEXED: &[(&str, usize)] = &[
 /// If the program has a value whose type is not known, or a subgraph that cannot be guarded.
 pub(super) fn guard(model: &mut Model) -> Result<Option<&'static str>, Unguarded> {
     let types = infer(model, &Options::default()).blocks;
-    let constants = model.parameters.iter().map(|parameter| parameter.name.clone());
-    let constants: HashSet<String> = constants.collect();
+    let parameters = model.parameters.iter().map(|parameter| parameter.name.clone());
+    let parameters: HashSet<String> = parameters.collect();
     let program = model.main_mut().ok_or(Unguarded)?;
-    let mut guards = Guards { types, constants, count: 0 };
+    let mut guards = Guards { types, parameters, count: 0 };
     let Some(all) = guards.block(program, 0)? else { return Ok(None) };
     let main = program.blocks.first_mut().ok_or(Unguarded)?;
     main.ops.push(op("Identity", &[&all], GUARD));
@@ -67,7 +67,7 @@ pub(super) struct Unguarded;
 struct Guards {
     /// The types of values, by block.
     types: Vec<HashMap<String, ValueInfo>>,
-    constants: HashSet<String>,
+    parameters: HashSet<String>,
     /// The number of values that were added.
     count: usize,
 }
@@ -81,13 +81,10 @@ impl Guards {
     ) -> Result<Option<String>, Unguarded> {
         let block = program.blocks.get_mut(number).ok_or(Unguarded)?;
         let ops = std::mem::take(&mut block.ops);
-        let fixed: HashSet<String> =
-            block.initializers.iter().map(|constant| constant.name.clone()).collect();
-        self.constants.extend(fixed);
         let (mut guarded, mut all) = (Vec::with_capacity(ops.len()), Vec::new());
         for mut op in ops {
             let inner = self.inside(program, &mut op, &mut guarded)?;
-            let read = self.read(number, &op, &mut guarded)?;
+            let read = self.read(program, number, &op, &mut guarded)?;
             guarded.push(op);
             all.extend(read.into_iter().chain(inner));
         }
@@ -106,6 +103,7 @@ impl Guards {
     /// Guards what an operator reads; returns the values that are true if it does.
     fn read(
         &mut self,
+        program: &Topology,
         block: usize,
         op: &Op,
         into: &mut Vec<Op>,
@@ -117,15 +115,16 @@ impl Guards {
         let mut all = Vec::new();
         if let Some((_, at)) = INDEXED.iter().find(|(kind, _)| *kind == op.kind) {
             let indices = inputs.get(*at).ok_or(Unguarded)?;
-            if !self.constants.contains(indices) {
+            if !self.is_constant(program, block, indices) {
                 let least = self.reduced("ReduceMin", indices, into);
                 let zero = self.add("Sub", &[&least, &least], into);
                 all.push(self.add("GreaterOrEqual", &[&least, &zero], into));
             }
         }
-        if self.hides_nan(block, op)? {
+        if self.hides_nan(program, block, op)? {
             for input in inputs {
-                if !self.constants.contains(input) && self.dtype(block, input)?.is_float() {
+                let is_computed = !self.is_constant(program, block, input);
+                if is_computed && self.dtype(program, block, input)?.is_float() {
                     let greatest = self.reduced("ReduceMax", input, into);
                     let is_nan = self.add("IsNaN", &[&greatest], into);
                     all.push(self.add("Not", &[&is_nan], into));
@@ -136,12 +135,12 @@ impl Guards {
     }
 
     /// Returns whether results are numbers even where an input is NaN.
-    fn hides_nan(&self, block: usize, op: &Op) -> Result<bool, Unguarded> {
+    fn hides_nan(&self, program: &Topology, block: usize, op: &Op) -> Result<bool, Unguarded> {
         if op.kind != "Cast" {
             return Ok(HIDES_NAN.contains(&op.kind.as_str()));
         }
         let result = op.writes().next().ok_or(Unguarded)?;
-        Ok(!self.dtype(block, result)?.is_float())
+        Ok(!self.dtype(program, block, result)?.is_float())
     }
 
     /// Guards the subgraphs of an operator; returns its output that is true if all guards in them hold.
@@ -160,46 +159,60 @@ impl Guards {
         if guards.iter().all(Option::is_none) {
             return Ok(None);
         }
-        let out = self.name();
+        let blocks = numbers.into_iter().zip(guards);
         match op.kind.as_str() {
-            "If" => {
-                for (number, guard) in numbers.iter().zip(guards) {
-                    let block = program.blocks.get_mut(*number).ok_or(Unguarded)?;
-                    let guard = guard.unwrap_or_else(|| self.yes(&mut block.ops));
-                    self.output(block, guard);
-                }
-            }
-            "Loop" => {
-                let ([number], Some(Some(guard))) = (&numbers[..], guards.pop()) else {
-                    return Err(Unguarded);
-                };
-                let first = self.yes(into);
-                let arguments = op.inputs.first_mut().ok_or(Unguarded)?;
-                // Before the values that a loop carries are its number of iterations and its condition.
-                let states = arguments.args.len().checked_sub(2).ok_or(Unguarded)?;
-                arguments.args.push(first);
-                let block = program.blocks.get_mut(*number).ok_or(Unguarded)?;
-                let before = self.name();
-                block.vars.push(truth(&before));
-                block.inputs.push(before.clone());
-                let still = self.add("And", &[&before, &guard], &mut block.ops);
-                block.vars.push(truth(&still));
-                // After the carried values come those of each iteration.
-                if block.outputs.len() <= states {
-                    return Err(Unguarded);
-                }
-                block.outputs.insert(states + 1, still);
-                let results = op.outputs.first_mut().ok_or(Unguarded)?;
-                if results.args.len() < states {
-                    return Err(Unguarded);
-                }
-                results.args.insert(states, out.clone());
-                return Ok(Some(out));
-            }
-            _ => return Err(Unguarded),
+            "If" => self.in_branches(program, op, blocks),
+            "Loop" => self.in_loop(program, op, blocks, into),
+            _ => Err(Unguarded),
         }
-        op.outputs.first_mut().ok_or(Unguarded)?.args.push(out.clone());
-        Ok(Some(out))
+        .map(Some)
+    }
+
+    /// Makes guards of the branches of an `If` one more output of it.
+    fn in_branches(
+        &mut self,
+        program: &mut Topology,
+        op: &mut Op,
+        branches: impl Iterator<Item = (usize, Option<String>)>,
+    ) -> Result<String, Unguarded> {
+        for (number, guard) in branches {
+            let block = program.blocks.get_mut(number).ok_or(Unguarded)?;
+            let guard = guard.unwrap_or_else(|| self.yes(&mut block.ops));
+            self.output(block, guard);
+        }
+        let result = self.name();
+        op.outputs.first_mut().ok_or(Unguarded)?.args.push(result.clone());
+        Ok(result)
+    }
+
+    /// Makes the guard of the body of a `Loop` one more value that the loop carries.
+    fn in_loop(
+        &mut self,
+        program: &mut Topology,
+        op: &mut Op,
+        mut bodies: impl Iterator<Item = (usize, Option<String>)>,
+        into: &mut Vec<Op>,
+    ) -> Result<String, Unguarded> {
+        let (number, guard) = bodies.next().ok_or(Unguarded)?;
+        let (guard, first) = (guard.ok_or(Unguarded)?, self.yes(into));
+        let arguments = op.inputs.first_mut().ok_or(Unguarded)?;
+        // Before the values that a loop carries are its number of iterations and its condition.
+        let carried = arguments.args.len().checked_sub(2).ok_or(Unguarded)?;
+        arguments.args.push(first);
+        let block = program.blocks.get_mut(number).ok_or(Unguarded)?;
+        let results = op.outputs.first_mut().ok_or(Unguarded)?;
+        // After the carried values come those of each iteration.
+        if block.outputs.len() <= carried || results.args.len() < carried {
+            return Err(Unguarded);
+        }
+        let (before, result) = (self.name(), self.name());
+        block.vars.push(truth(&before));
+        block.inputs.push(before.clone());
+        let still = self.add("And", &[&before, &guard], &mut block.ops);
+        block.vars.push(truth(&still));
+        block.outputs.insert(carried + 1, still);
+        results.args.insert(carried, result.clone());
+        Ok(result)
     }
 
     /// Makes a guard an output of a block. An output of a block is a value of its own.
@@ -209,11 +222,16 @@ impl Guards {
         block.outputs.push(name);
     }
 
-    /// Returns the element type of a value of a block.
-    fn dtype(&self, block: usize, name: &str) -> Result<DType, Unguarded> {
-        let known = self.types.get(block).and_then(|types| types.get(name));
-        let known = known.or_else(|| self.types.iter().find_map(|types| types.get(name)));
-        match known.map(ValueInfo::dtype) {
+    /// Returns whether a name that a block sees is that of a constant.
+    fn is_constant(&self, program: &Topology, block: usize, name: &str) -> bool {
+        let mut constants = around(program, block).flat_map(|(_, block)| &block.initializers);
+        constants.any(|constant| constant.name == name) || self.parameters.contains(name)
+    }
+
+    /// Returns the element type of a value that a block sees.
+    fn dtype(&self, program: &Topology, block: usize, name: &str) -> Result<DType, Unguarded> {
+        let mut types = around(program, block).filter_map(|(number, _)| self.types.get(number));
+        match types.find_map(|types| types.get(name)).map(ValueInfo::dtype) {
             None | Some(DType::Unknown(_)) => Err(Unguarded),
             Some(dtype) => Ok(dtype),
         }
@@ -250,6 +268,16 @@ impl Guards {
         self.count += 1;
         format!("{GUARD}.{}", self.count)
     }
+}
+
+/// Returns a block and those around it, whose names it sees, with their indices.
+fn around(program: &Topology, block: usize) -> impl Iterator<Item = (usize, &Block)> {
+    let numbered = |number: usize| Some((number, program.blocks.get(number)?));
+    std::iter::successors(numbered(block), move |(number, block)| {
+        // Blocks come after those around them.
+        let outer = usize::try_from(block.parent).ok().filter(|outer| outer < number)?;
+        numbered(outer)
+    })
 }
 
 fn op(kind: &str, inputs: &[&str], output: &str) -> Op {

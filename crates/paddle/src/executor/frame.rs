@@ -260,7 +260,7 @@ impl<'p> Frame<'p> {
 
     /// Whether an operator reads a tensor with NaN.
     pub(crate) fn reads_nan(&self, step: &Step) -> std::result::Result<bool, Finding> {
-        for tensor in step.reads().filter_map(|slot| self.tensor(slot).ok()) {
+        for tensor in step.reads().filter_map(|slot| self.known_tensor(slot)) {
             if has_nan(tensor)? {
                 return Ok(true);
             }
@@ -275,7 +275,7 @@ impl<'p> Frame<'p> {
         }
         for name in op.writes() {
             // Arrays and variables without a value have no elements to check.
-            let tensor = step.slot(name).and_then(|slot| self.tensor(slot).ok());
+            let tensor = step.slot(name).and_then(|slot| self.known_tensor(slot));
             if let Some(what) = tensor.map(not_finite).transpose()?.flatten() {
                 return Err(format!("`{name}`: {what}").into());
             }

@@ -78,7 +78,7 @@ impl Indices {
             let slot = step.inputs(slot).first().copied().flatten()?;
             // Labels of another type are probabilities.
             let is_whole = |tensor: &&Tensor| matches!(tensor.dtype, DType::Int32 | DType::Int64);
-            frame.tensor(slot).ok().filter(is_whole)
+            frame.known_tensor(slot).filter(is_whole)
         };
         let count = match self.classes {
             Some(classes) if flag(op, classes.permits) => return Ok(()),

@@ -32,7 +32,7 @@ pub(crate) struct Lowered {
     lod: &'static SharedLod,
     /// The input that holds indices.
     indices: Option<&'static Indices>,
-    /// Plans for types of its inputs, the last one first.
+    /// Plans for types of its inputs.
     kept: Mutex<Vec<Kept>>,
 }
 
@@ -121,13 +121,13 @@ impl Source {
         match self {
             Self::Nothing | Self::Made(_) => Lod::default(),
             Self::Shared(slot) => {
-                let like = frame.tensor(*slot).ok();
+                let like = frame.known_tensor(*slot);
                 let like = like.filter(|like| like.shape.first().copied() == rows);
                 like.map_or_else(Lod::default, |like| like.lod.clone())
             }
             Self::Joined(slots) => {
                 let tensors: Vec<&Tensor> =
-                    slots.iter().filter_map(|slot| frame.tensor(*slot).ok()).collect();
+                    slots.iter().filter_map(|slot| frame.known_tensor(*slot)).collect();
                 joined(&tensors, rows).unwrap_or_default()
             }
         }
@@ -163,7 +163,7 @@ struct FrameFacts<'a> {
 
 impl FrameFacts<'_> {
     fn tensor(&self, variable: &str) -> Option<&Tensor> {
-        self.frame.tensor(self.step.slot(variable)?).ok()
+        self.frame.known_tensor(self.step.slot(variable)?)
     }
 }
 
@@ -225,14 +225,11 @@ impl Lowered {
             (Some(kept), Some(found)) => kept.is_of(found),
             (kept, found) => kept.is_none() && found.is_none(),
         };
+        let is_for_these = |kept: &&Kept| kept.types.iter().zip(tensors()).all(is_same);
         let lock = || self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut kept = lock();
-        if let Some(at) = kept.iter().position(|it| it.types.iter().zip(tensors()).all(is_same)) {
-            kept.swap(0, at);
-            let first = kept.first().map(|kept| Arc::clone(&kept.compiled));
-            return first.ok_or_else(|| Finding::internal("a plan is lost"));
+        if let Some(kept) = lock().iter().find(is_for_these) {
+            return Ok(Arc::clone(&kept.compiled));
         }
-        drop(kept);
         let seen = FrameFacts { frame, step, read_contents: Cell::new(false) };
         let lowered = paddle::lower_op(op, frame.release(), &seen)?;
         frame.reserve(lowered.bytes)?;
@@ -331,6 +328,7 @@ impl Written {
             Source::Made(numbers) => {
                 let levels = numbers.iter().map(|number| offsets(made.get(*number)));
                 let lod = Lod(levels.collect::<Result<_, _>>()?);
+                // A scalar has no rows.
                 let rows = tensor.shape.first().copied().unwrap_or(0);
                 let wrong = |error| format!("the sequences do not match {rows} rows: {error}");
                 lod.check(rows).map_err(wrong)?;
