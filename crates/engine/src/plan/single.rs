@@ -1,4 +1,4 @@
-//! Plans of one operator, which run without registers: PaddlePaddle's executor has a plan for each operator.
+//! Plans of one operator, which run without registers: an executor that runs operator by operator has a plan for each of them.
 
 use lodstone_schema::Finding;
 use smallvec::SmallVec;
