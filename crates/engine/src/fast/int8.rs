@@ -6,6 +6,8 @@
 
 use std::ops::Range;
 
+use lodstone_schema::Finding;
+
 use super::quantized::exact;
 use crate::error::Outcome;
 use crate::gemm::{Buffer, Epilogue, PackedMatrix, StridedRows, part_of};
@@ -122,12 +124,15 @@ struct FloatScratch {
 }
 
 impl PackedBytes {
-    /// Packs matrices. `zeros` are their zero points, one for each column.
+    /// Packs matrices. `zeros` are their zero points, one for each column of all groups.
     ///
     /// # Errors
-    /// If memory is insufficient.
+    /// If there are more or fewer zero points, or memory is insufficient.
     pub(super) fn new(mut matrices: ByteMatrices, zeros: Vec<i32>) -> Outcome<Self> {
         let ByteMatrices { size: [groups, inner, columns], .. } = matrices;
+        if zeros.len() != groups * columns {
+            return Err(Finding::internal("zero points of other columns"));
+        }
         let sum = |column: &mut [u8]| column.iter().map(|byte| i32::from(byte.cast_signed())).sum();
         let mut sums: Vec<i32> = matrices.columns().map(sum).collect();
         sums.resize(groups * columns, 0);

@@ -90,7 +90,7 @@ impl Integers {
         let size = match (kind.is_convolution(), dims.as_slice()) {
             (true, [results, each, window @ ..]) if matches!(window.len(), 1 | 2) => {
                 let inner = window.iter().fold(*each, |inner, dim| inner.saturating_mul(*dim));
-                [groups, inner, results.checked_div(groups).unwrap_or(0)]
+                [groups, inner, results / groups.max(1)]
             }
             (false, [columns, inner]) if is_transposed => [1, *inner, *columns],
             (false, [inner, columns]) => [1, *inner, *columns],
@@ -108,18 +108,21 @@ impl Integers {
             return Ok(None);
         };
         let zeros: Vec<i32> = zeros.into_iter().map(|zero| zero - shift).collect();
-        let at = |tap: usize| (values.get(tap).copied().unwrap_or_default() ^ sign).cast_signed();
         let weights = match (kind, dims.as_slice()) {
             (IntegerKind::ConvInteger | IntegerKind::QLinearConv, [results, 1, ..])
                 if columns == 1 && inner <= MAX_WINDOW =>
             {
-                let taps = (0..inner).flat_map(|tap| (0..*results).map(move |it| (tap, it)));
-                #[expect(clippy::cast_precision_loss, reason = "9 bits")]
-                let one = |(tap, result): (usize, usize)| {
-                    let zero = zeros.get(result).copied().unwrap_or_default();
-                    (i32::from(at(result * inner + tap)) - zero) as f32
-                };
-                Weights::Depthwise(taps.map(one).collect())
+                // The elements of a window, each for all results.
+                let mut taps = vec![0.0; inner * results];
+                let filters = values.chunks_exact(inner).zip(&zeros).enumerate();
+                for (result, (filter, zero)) in filters {
+                    let into = taps.iter_mut().skip(result).step_by(*results);
+                    #[expect(clippy::cast_precision_loss, reason = "9 bits")]
+                    into.zip(filter).for_each(|(into, byte)| {
+                        *into = (i32::from((byte ^ sign).cast_signed()) - zero) as f32;
+                    });
+                }
+                Weights::Depthwise(taps)
             }
             _ => {
                 let mut matrices = ByteMatrices::zeroed(size);

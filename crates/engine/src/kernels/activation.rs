@@ -1,15 +1,20 @@
 //! Activation functions.
 
 use lodstone_model::DType;
+use pulp::bytemuck::Zeroable;
 
 use crate::call::{Call, Outputs, one};
 use crate::curves::{Erf, at_least, at_most, sigmoid, softplus};
-use crate::dims::{at_mut, axis, dim_at};
+use crate::dims::{around, at_mut, axis};
 use crate::error::Outcome;
 use crate::fused::{EpilogueStep, Rule, maximum, minimum};
 use crate::operator::Operator;
 use crate::simd::curves;
-use crate::tensor::{Comparison, Dense, Extreme, floats, integers};
+use crate::tensor::map::map_two;
+use crate::tensor::{
+    Dense, Extreme, Number, Order, bits_of, bytes_of, check_alike, elements, floats, integers,
+    numbers_of, unsupported, zeroed,
+};
 
 /// The operators of this family.
 pub(super) const OPERATORS: &[Operator] = &[
@@ -97,9 +102,21 @@ fn hard_swish(call: &Call<'_>) -> Outputs {
 
 fn parametric_relu(call: &Call<'_>) -> Outputs {
     let (x, slope) = (call.input(0)?, call.input(1)?);
-    let scaled = x.times(&slope.fitted(x.dims())?)?;
-    let is_below = x.compared(&x.zeros(&[])?, Comparison::Less)?;
-    one(x.masked(&is_below, &scaled)?)
+    let slope = slope.fitted(x.dims())?;
+    check_alike(x, &slope)?;
+    let dtype = x.dtype();
+    if dtype == DType::Bool {
+        return Err(unsupported(dtype));
+    }
+    one(numbers_of!(
+        dtype,
+        T => map_two::<T, T, T>(x, &slope, dtype, &|x, slope, into| {
+            for ((into, x), slope) in into.iter_mut().zip(x).zip(slope) {
+                *into = if *x < T::zeroed() { x.times(*slope) } else { *x };
+            }
+        }),
+        Err(unsupported(dtype))
+    )?)
 }
 
 fn selu(call: &Call<'_>) -> Outputs {
@@ -192,13 +209,25 @@ fn hardmax(call: &Call<'_>) -> Outputs {
     if shape.contains(&0) {
         return one(x.clone());
     }
-    let dim = dim_at(&shape, at)?;
-    let best = x.places_of_extremes(at, Extreme::Greatest, false)?;
-    let mut line = vec![1; shape.len()];
-    *at_mut(&mut line, at)? = dim;
-    let places: Vec<i64> = (0..).take(dim).collect();
-    let places = Dense::longs(&places).reshaped(line)?;
-    one(places.compared(&best, Comparison::Equal)?.cast_to(x.dtype())?)
+    let (_, dim, behind) = around(&shape, at)?;
+    let inner = behind.iter().product::<usize>();
+    let best = x.places_of_extremes(at, Extreme::Greatest, false)?.to_longs()?;
+    let one_of_type = Dense::longs(&[1]).cast_to(x.dtype())?;
+    one(bits_of!(
+        x.dtype().bits(),
+        T => {
+            let first = elements::<T>(&one_of_type, Order::RowMajor)?.first().copied();
+            let mut made = zeroed::<T>(x.count())?;
+            for (block, best) in made.chunks_exact_mut(dim * inner).zip(best.chunks_exact(inner)) {
+                for (offset, place) in best.iter().enumerate() {
+                    let place = usize::try_from(*place).unwrap_or(dim);
+                    *at_mut(block, place * inner + offset)? = first.ok_or("no element")?;
+                }
+            }
+            Dense::of_elements(x.dtype(), shape, bytes_of(made))
+        },
+        Err(unsupported(x.dtype()))
+    )?)
 }
 
 /// Returns 0 between `-lambd` and `lambd`, and shrinks other values towards 0.

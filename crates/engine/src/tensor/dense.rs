@@ -353,7 +353,7 @@ impl Dense {
     ///
     /// # Errors
     /// As [`with_strides`](Self::with_strides).
-    pub(super) fn of_elements(
+    pub(crate) fn of_elements(
         dtype: DType,
         dims: impl AsRef<[usize]>,
         bytes: Bytes,

@@ -125,6 +125,7 @@ impl Dense {
             .map(|(at, (dim, over))| Slice::whole(if at == axis { *dim } else { *over }))
             .collect();
         let part = self.sliced(&slices)?;
+        let outside = || format!("an index is out of range for dim {whole}");
         let over = *dims.get(axis).ok_or_else(wrong)?;
         let inner: usize = dims.iter().skip(axis + 1).product();
         if places.len() != bounded(dims)? {
@@ -135,12 +136,20 @@ impl Dense {
             T => {
                 let all = elements::<T>(&part, Order::RowMajor)?;
                 let mut made = zeroed::<T>(places.len())?;
-                for (number, (into, place)) in made.iter_mut().zip(places).enumerate() {
-                    let outer = number / (over * inner);
-                    let place = usize::try_from(*place).ok().filter(|place| *place < whole);
-                    let from = place.map(|at| (outer * whole + at) * inner + number % inner);
-                    let element = from.and_then(|from| all.get(from));
-                    *into = *element.ok_or_else(|| format!("an index is out of range for dim {whole}"))?;
+                // Rows of indices whose elements are in one part of the data: as many as their axis has indices.
+                let each = (over * inner).max(1);
+                let parts = made.chunks_exact_mut(each).zip(places.chunks_exact(each)).enumerate();
+                for (outer, (into, places)) in parts {
+                    let from = all.get(outer * whole * inner..(outer + 1) * whole * inner);
+                    let from = from.ok_or_else(wrong)?;
+                    let rows = into.chunks_exact_mut(inner).zip(places.chunks_exact(inner));
+                    for (into, places) in rows {
+                        for (at, (into, place)) in into.iter_mut().zip(places).enumerate() {
+                            let place = usize::try_from(*place).ok().filter(|place| *place < whole);
+                            let element = place.and_then(|place| from.get(place * inner + at));
+                            *into = *element.ok_or_else(outside)?;
+                        }
+                    }
                 }
                 Self::of_elements(self.dtype(), dims, bytes_of(made))
             },

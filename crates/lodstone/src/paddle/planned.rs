@@ -57,7 +57,7 @@ impl Planned {
     /// Prepares the whole program, if its translation to ONNX has the same inputs and outputs.
     fn prepare(&self) -> Option<Prepared> {
         let (mut lowered, mut report) = (self.model.clone(), Report::default());
-        lower(&mut lowered, Dialect::Onnx, &mut report)?.ok()?;
+        let origins = lower(&mut lowered, Dialect::Onnx, &mut report)?.ok()?;
         let (program, translated) = (self.model.main()?, lowered.main()?);
         let main = translated.blocks.first()?;
         let own = interface(program);
@@ -74,7 +74,8 @@ impl Planned {
         if !is_same || !report.warnings.is_empty() || !self.model.parameters.iter().all(is_usual) {
             return None;
         }
-        let (mut lowered, mut fetched) = engine::lowered_for(&self.model, &self.options).ok()?;
+        let fetched = engine::fetched(&self.model, &lowered, Some(&origins), &self.options);
+        let mut fetched = fetched.ok()?;
         if fetched.is_empty() {
             fetched.clone_from(&lowered.main()?.blocks.first()?.outputs);
         }

@@ -94,21 +94,30 @@ pub(super) fn lowered(model: &Model) -> Result<(Model, Option<Origins>)> {
 /// Returns the model as a program of ONNX, and the names of the values to fetch in it.
 pub(crate) fn lowered_for(model: &Model, options: &RunOptions) -> Result<(Model, Vec<String>)> {
     let (lowered, origins) = lowered(model)?;
+    let fetched = fetched(model, &lowered, origins.as_ref(), options)?;
+    Ok((lowered, fetched))
+}
+
+/// Returns the names of the values to fetch in a lowered program; an empty list is all outputs.
+pub(crate) fn fetched(
+    model: &Model,
+    lowered: &Model,
+    origins: Option<&Origins>,
+    options: &RunOptions,
+) -> Result<Vec<String>> {
     if options.fetch.is_empty() {
-        let own = own_outputs(model, &lowered);
-        return Ok((lowered, own));
+        return Ok(own_outputs(model, lowered));
     }
     let fetched = options.fetch.iter().map(|name| {
-        match origins.as_ref().map(|origins| origins.of(0, name)) {
+        match origins.map(|origins| origins.of(0, name)) {
             None => Ok(name.clone()),
             Some(Origin::Value(lowered)) => Ok(lowered.to_string()),
             // A value that the lowering adds.
-            Some(_) if computes(&lowered, name) => Ok(name.clone()),
+            Some(_) if computes(lowered, name) => Ok(name.clone()),
             Some(_) => Err(Error::Absent(format!("the lowered program does not compute `{name}`"))),
         }
     });
-    let fetched = fetched.collect::<Result<_>>()?;
-    Ok((lowered, fetched))
+    fetched.collect()
 }
 
 /// Returns the outputs of a lowered program without those that the lowering adds after them, such as the next values of
