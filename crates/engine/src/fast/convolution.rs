@@ -82,14 +82,14 @@ impl Convolution {
         };
         let dims = filter.dims().to_vec();
         let groups = count(Call::new(op, &[])?.int("group", 1))?;
-        let (3..=4, [outer, each, window @ ..]) = (dims.len(), dims.as_slice()) else {
+        let (3..=4, [outer, per_group, window @ ..]) = (dims.len(), dims.as_slice()) else {
             return Ok(None);
         };
         let is_single = |it: &Dense| it.dtype() == DType::Float32;
         if groups == 0 || dims.contains(&0) || !outer.is_multiple_of(groups) {
             return Ok(None);
         }
-        let results = if is_transposed(op) { each * groups } else { *outer };
+        let results = if is_transposed(op) { per_group * groups } else { *outer };
         if !is_single(filter) || !bias.is_none_or(is_single) {
             return Ok(None);
         }
@@ -113,29 +113,29 @@ impl Convolution {
         let columns = results / groups;
         // A filter of one run is not used often enough.
         let uses_winograd = buffers.is_none() && *sides == [3, 3] && groups == 1;
-        let uses_winograd = uses_winograd && winograd::is_faster(*each, columns);
+        let uses_winograd = uses_winograd && winograd::is_faster(*per_group, columns);
         let scale = |first: usize, into: &mut [f32]| {
             let scales = scales.map(|scales| part_of(scales, first, into.len()));
             let scaled = into.iter_mut().zip(scales.unwrap_or_default());
             scaled.for_each(|(value, scale)| *value *= scale);
         };
-        let mut rows = Columns::new(&values, each * window);
+        let mut rows = Columns::new(&values, per_group * window);
         let weights = if is_transposed(op) {
             let inner = outer / groups;
             // The elements of a window, each with all its channels.
             let read = |[group, row, column]: [usize; 3], into: &mut [f32]| {
                 let mut done = 0;
                 while done < into.len() {
-                    let (tap, first) = ((column + done) / each, (column + done) % each);
+                    let (tap, first) = ((column + done) / per_group, (column + done) % per_group);
                     let (_, rest) = into.split_at_mut(done);
-                    let (now, _) = rest.split_at_mut((each - first).min(rest.len()));
-                    let input = (group * inner + row) * each + first;
+                    let (now, _) = rest.split_at_mut((per_group - first).min(rest.len()));
+                    let input = (group * inner + row) * per_group + first;
                     gather(&values, input * window + tap, window, cast_slice_mut(now));
-                    scale(group * each + first, now);
+                    scale(group * per_group + first, now);
                     done += now.len();
                 }
             };
-            let width = line * each;
+            let width = line * per_group;
             let adjacent =
                 adjacent_strides(op)?.unwrap_or_default().into_iter().map(i64::cast_unsigned);
             if adjacent.eq(sides.iter().map(|side| *side as u64)) && width >= lanes() {
@@ -152,11 +152,11 @@ impl Convolution {
                 };
                 Weights::Adjacent((0..window / line).map(of).collect::<Outcome<_>>()?)
             } else {
-                let size = [groups, inner, window * each];
+                let size = [groups, inner, window * per_group];
                 Weights::Transposed(PackedMatrix::new(size, inner, allocate, read)?)
             }
         } else if uses_winograd && is_dense(op)? {
-            let size = [*each, columns];
+            let size = [*per_group, columns];
             Weights::Winograd(Winograd::new(size, allocate, |[tap, channel, first], into| {
                 rows.read([channel * window + tap, first], into);
                 scale(first, into);
@@ -164,18 +164,18 @@ impl Convolution {
         } else {
             let is_in_order = groups == 1 && (window == 1 || is_large);
             let mut read = |first: usize, row: usize, into: &mut [f32]| {
-                let (tap, channel) = (row / each, row % each);
+                let (tap, channel) = (row / per_group, row % per_group);
                 let at = if is_large { row } else { channel * window + tap };
                 match is_in_order {
                     true => rows.read([row, first], into),
                     false => {
                         let into = cast_slice_mut(into);
-                        gather(&values, first * each * window + at, each * window, into);
+                        gather(&values, first * per_group * window + at, per_group * window, into);
                     }
                 }
                 scale(first, into);
             };
-            if *each == 1 && columns == 1 {
+            if *per_group == 1 && columns == 1 {
                 let mut weights = vec![0.0; window * results];
                 let taps = weights.chunks_exact_mut(results).enumerate();
                 taps.for_each(|(tap, into)| read(0, tap, into));
@@ -183,8 +183,8 @@ impl Convolution {
             } else {
                 // A line of a window is contiguous, with all its channels.
                 let is_joined = groups == 1 && dilation(op)? == 1;
-                let joined = if is_joined { line * each } else { *each };
-                let size = [groups, window * each, columns];
+                let joined = if is_joined { line * per_group } else { *per_group };
+                let size = [groups, window * per_group, columns];
                 Weights::Product(PackedMatrix::new(
                     size,
                     joined,
@@ -220,7 +220,7 @@ impl Convolution {
         threads: usize,
     ) -> Outcome<ShapedConvolution<'_>> {
         let call = Call::new(op, &[])?;
-        let ([examples, channels, sides @ ..], [outer, each, size @ ..]) =
+        let ([examples, channels, sides @ ..], [outer, per_group, size @ ..]) =
             (dims, self.filter.as_slice())
         else {
             return Err("expected batch and channel dims".into());
@@ -229,7 +229,7 @@ impl Convolution {
             Weights::Transposed(_) | Weights::Adjacent(_) => {
                 let (windows, more) = Windows::transposed(&call, dims, &self.filter)?;
                 let steps = windows.transposed_dims(sides, &more)?;
-                (windows, steps, each * self.groups)
+                (windows, steps, per_group * self.groups)
             }
             _ => {
                 let windows = Windows::of(&call, size, sides)?;
@@ -312,7 +312,7 @@ impl ShapedConvolution<'_> {
         }
     }
 
-    /// Convolves images of these dims. `finish_block` is called with the offset of each add_bias_and_clamp part of the result, whose channels
+    /// Convolves images of these dims. `finish_block` is called with the offset of each finished part of the result, whose channels
     /// are innermost.
     ///
     /// # Errors

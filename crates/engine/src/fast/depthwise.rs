@@ -145,14 +145,14 @@ impl Line<'_> {
         columns: Range<usize>,
     ) -> usize {
         let (channels, step) = (self.narrow.channels, S::F32_LANES);
-        let each = COUNT * (step / channels);
+        let at_once = COUNT * (step / channels);
         let mut at = columns.start;
         self.geometry.taps(self.first, at, 1, self.taps);
-        while at + each <= columns.end {
+        while at + at_once <= columns.end {
             let (_, out) = self.out.split_at_mut(at * channels);
             let shift = (at - columns.start) * channels;
             wide.sum::<S, COUNT, 1, false>(simd, self.taps, shift, step, 0, out);
-            at += each;
+            at += at_once;
         }
         at
     }

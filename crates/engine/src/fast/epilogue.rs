@@ -32,9 +32,9 @@ pub(super) struct Scaled {
 }
 
 impl Scaled {
-    /// Calls `put` with the real number of each sum.
+    /// Writes what `put` returns for the real number of each sum.
     #[inline(always)]
-    fn each<S: Sum, T>(
+    fn write<S: Sum, T>(
         &self,
         strip: &Strip,
         sums: &[S],
@@ -145,7 +145,7 @@ impl IntegerEpilogue {
         match self {
             Self::Sums => {
                 let mut results = vec![0_i32; count];
-                sums.each(&mut results, |strip, sums, out| {
+                sums.for_each_strip(&mut results, |strip, sums, out| {
                     let rows = strip.rows(sums, out);
                     wide!(move {
                         for (sums, out) in rows {
@@ -159,16 +159,16 @@ impl IntegerEpilogue {
             Self::Codes(scaled, zero, limits, dtype) => {
                 let mut results = vec![0_u8; count];
                 let (zero, limits) = (*zero, *limits);
-                sums.each(&mut results, |strip, sums, out| {
-                    scaled.each(strip, sums, out, move |number| wide_code(number, zero, limits));
+                sums.for_each_strip(&mut results, |strip, sums, out| {
+                    scaled.write(strip, sums, out, move |number| wide_code(number, zero, limits));
                 })?;
                 wrapped(results.into(), dims, order, *dtype)
             }
             Self::Reals(scaled) => {
                 let mut results = vec![0_f32; count];
                 #[expect(clippy::cast_possible_truncation, reason = "rounds")]
-                sums.each(&mut results, |strip, sums, out| {
-                    scaled.each(strip, sums, out, |number| number as f32);
+                sums.for_each_strip(&mut results, |strip, sums, out| {
+                    scaled.write(strip, sums, out, |number| number as f32);
                 })?;
                 numbers(results, dims, order)
             }
@@ -181,7 +181,7 @@ pub(super) trait Sums {
     type Sum: Sum;
 
     /// Calls `epilogue` with strips of sums, and the rows of `out` that they belong to.
-    fn each<T: Send>(
+    fn for_each_strip<T: Send>(
         &self,
         out: &mut [T],
         epilogue: impl Fn(&Strip, &[Self::Sum], &mut [T]) + Sync,
@@ -228,7 +228,7 @@ pub(super) struct ByteProduct<'a, R> {
 impl<R: ByteRows> Sums for ByteProduct<'_, R> {
     type Sum = i32;
 
-    fn each<T: Send>(
+    fn for_each_strip<T: Send>(
         &self,
         out: &mut [T],
         epilogue: impl Fn(&Strip, &[i32], &mut [T]) + Sync,
@@ -249,7 +249,7 @@ const CHUNK: usize = 1 << 14;
 impl Sums for DepthwiseSums<'_> {
     type Sum = f32;
 
-    fn each<T: Send>(
+    fn for_each_strip<T: Send>(
         &self,
         out: &mut [T],
         epilogue: impl Fn(&Strip, &[f32], &mut [T]) + Sync,

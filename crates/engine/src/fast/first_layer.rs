@@ -61,11 +61,11 @@ impl<'a> FirstLayer<'a> {
         let width = packed.width();
         let count = out.len() / width.max(1);
         let parts = count.div_ceil(MAX_RESULTS).next_multiple_of(sharing()).max(1);
-        let each = count.div_ceil(parts).max(1);
+        let at_once = count.div_ceil(parts).max(1);
         let [_, columns] = self.geometry.steps;
         let offsets = &self.offsets();
-        each_chunk(out, each * width, |lines: &mut Vec<f32>, number, out| {
-            let mut first = number * each;
+        each_chunk(out, at_once * width, |lines: &mut Vec<f32>, number, out| {
+            let mut first = number * at_once;
             let mut rest = &mut *out;
             while !rest.is_empty() {
                 // The results in one line.
@@ -76,7 +76,7 @@ impl<'a> FirstLayer<'a> {
                 first += left / width;
                 rest = others;
             }
-            finish_block(number * each * width, out)
+            finish_block(number * at_once * width, out)
         })
     }
 

@@ -175,8 +175,9 @@ impl PackedBytes {
         let count = out.len() / width;
         let most = (MAX_UNFOLDED / whole).min(MAX_SUMS / width).clamp(TILE_ROWS, MAX_ROWS);
         let parts = count.div_ceil(most).next_multiple_of(sharing()).max(1);
-        let each = count.div_ceil(parts).max(1);
-        let each = if each >= MIN_TILED_ROWS { each.next_multiple_of(TILE_ROWS) } else { each };
+        let at_once = count.div_ceil(parts).max(1);
+        let at_once =
+            if at_once >= MIN_TILED_ROWS { at_once.next_multiple_of(TILE_ROWS) } else { at_once };
         // What the zero points change in every row.
         let product = i32::try_from(self.inner).unwrap_or(i32::MAX).wrapping_mul(zero);
         let zeros = self.zeros.iter().copied().chain(std::iter::repeat(0));
@@ -184,8 +185,8 @@ impl PackedBytes {
         let base: Vec<i32> = sides
             .map(|(sum, own)| product.wrapping_mul(own).wrapping_sub(zero.wrapping_mul(*sum)))
             .collect();
-        each_chunk(out, each * width, |scratch: &mut Scratch, number, out| {
-            let (first, count) = (number * each, out.len() / width);
+        each_chunk(out, at_once * width, |scratch: &mut Scratch, number, out| {
+            let (first, count) = (number * at_once, out.len() / width);
             let Scratch { rows: unfolded, sums, floats } = scratch;
             let lines = match rows.in_place(first, count) {
                 Some(bytes) => bytes,

@@ -88,8 +88,8 @@ impl Integers {
             false => 1,
         };
         let size = match (kind.is_convolution(), dims.as_slice()) {
-            (true, [results, each, window @ ..]) if matches!(window.len(), 1 | 2) => {
-                let inner = window.iter().fold(*each, |inner, dim| inner.saturating_mul(*dim));
+            (true, [results, per_group, window @ ..]) if matches!(window.len(), 1 | 2) => {
+                let inner = window.iter().fold(*per_group, |inner, dim| inner.saturating_mul(*dim));
                 [groups, inner, results / groups.max(1)]
             }
             (false, [columns, inner]) if is_transposed => [1, *inner, *columns],
@@ -129,13 +129,13 @@ impl Integers {
                 match (kind, dims.as_slice()) {
                     (
                         IntegerKind::ConvInteger | IntegerKind::QLinearConv,
-                        [_, each, window @ ..],
+                        [_, per_group, window @ ..],
                     ) => {
                         // The elements of a window, each with all its channels.
                         let window = window.iter().product::<usize>();
                         for (filter, into) in values.chunks_exact(inner).zip(matrices.columns()) {
                             for (channel, elements) in filter.chunks_exact(window).enumerate() {
-                                let into = into.iter_mut().skip(channel).step_by(*each);
+                                let into = into.iter_mut().skip(channel).step_by(*per_group);
                                 into.zip(elements).for_each(|(into, byte)| *into = *byte);
                             }
                         }

@@ -99,7 +99,7 @@ impl Matrix {
 }
 
 impl ShapedMatrix<'_> {
-    /// Multiplies a tensor of these dims. `finish_block` is called with the offset of each add_bias_and_clamp part of the result.
+    /// Multiplies a tensor of these dims. `finish_block` is called with the offset of each finished part of the result.
     ///
     /// # Errors
     /// If the tensor is not in single precision.

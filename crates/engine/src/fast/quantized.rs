@@ -106,9 +106,9 @@ pub(super) fn zeros_of(
     columns: usize,
 ) -> Outcome<Option<Vec<i32>>> {
     let Some(zeros) = zeros else { return Ok(Some(vec![0; columns])) };
-    let Some(found) = numbers(zeros)?.filter(|_| zeros.dtype() == dtype) else { return Ok(None) };
-    let fits = found.len() == 1 || found.len() == columns;
-    let all = found.iter().cycle().take(columns).map(|zero| *zero as i32).collect();
+    let Some(points) = numbers(zeros)?.filter(|_| zeros.dtype() == dtype) else { return Ok(None) };
+    let fits = points.len() == 1 || points.len() == columns;
+    let all = points.iter().cycle().take(columns).map(|zero| *zero as i32).collect();
     Ok(fits.then_some(all))
 }
 

@@ -100,7 +100,7 @@ impl Unrolled {
         let activations = call.texts("activations").unwrap_or_default();
         let mut named = activations.iter().zip(usual.iter().cycle());
         let is_usual = activations.len().is_multiple_of(usual.len())
-            && named.all(|(found, usual)| found.eq_ignore_ascii_case(usual))
+            && named.all(|(name, usual)| name.eq_ignore_ascii_case(usual))
             && call.float("clip", 0.0) <= 0.0
             && call.int("input_forget", 0) == 0
             && call.int("layout", 0) == 0
@@ -210,19 +210,20 @@ impl Cells {
                         cell.linear_gru_step(of_inputs, &mut state, &mut products)?;
                     }
                 }
-                let made = all.chunks_exact_mut(size).nth(at * count + number);
-                made.into_iter().for_each(|made| made.copy_from_slice(&state.hidden));
+                let step = all.chunks_exact_mut(size).nth(at * count + number);
+                let step = step.ok_or_else(|| Finding::internal("a step has no results"))?;
+                step.copy_from_slice(&state.hidden);
             }
             last.copy_from_slice(&state.hidden);
             long.copy_from_slice(&state.cell);
         }
         let state = |values| numbers(values, vec![count, batch, hidden], Order::RowMajor);
         let all = tensor(all, vec![steps, count, batch, hidden], Order::RowMajor)?;
-        let mut made = vec![all, state(last)?];
+        let mut outputs = vec![all, state(last)?];
         if self.kind == Kind::Lstm {
-            made.push(state(long)?);
+            outputs.push(state(long)?);
         }
-        Ok(Some(made))
+        Ok(Some(outputs))
     }
 }
 

@@ -96,9 +96,9 @@ fn each_row(
 ) -> Outcome<Option<Vec<Dense>>> {
     let values = ordered(x, Order::RowMajor)?;
     let mut out = call.buffers.take(values.len())?;
-    let each = (CHUNK / width.max(1)).max(1) * width;
-    each_chunk(&mut out, each, |(), number, out| {
-        let values = part_of(&values, number * each, out.len());
+    let at_once = (CHUNK / width.max(1)).max(1) * width;
+    each_chunk(&mut out, at_once, |(), number, out| {
+        let values = part_of(&values, number * at_once, out.len());
         let rows = values.chunks_exact(width);
         out.chunks_exact_mut(width).zip(rows).for_each(|(out, row)| of(row, out));
         Ok(())

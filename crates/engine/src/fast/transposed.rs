@@ -37,7 +37,8 @@ impl Geometry {
             group_width: self.channels / groups,
             values: image,
         };
-        let sums = Sums { geometry: self, packed, each: channels / groups, channels, epilogue };
+        let sums =
+            Sums { geometry: self, packed, per_group: channels / groups, channels, epilogue };
         let ([down, _], [dilation, _], [before, _]) = (self.strides, self.dilations, self.pads);
         if (tall - 1) * dilation < down && before.is_multiple_of(down) && rows.is_multiple_of(down)
         {
@@ -125,7 +126,7 @@ struct Sums<'a> {
     packed: &'a PackedMatrix,
     channels: usize,
     /// The number of channels of a group.
-    each: usize,
+    per_group: usize,
     epilogue: Epilogue<'a>,
 }
 
@@ -192,7 +193,7 @@ impl Added<'_> {
     /// Adds the products with one element of the window after the other.
     #[inline(always)]
     fn add_taps(self) {
-        let Self { sums: Sums { geometry, channels, each, .. }, first, products, out } = self;
+        let Self { sums: Sums { geometry, channels, per_group, .. }, first, products, out } = self;
         let ([tall, across], [_, right]) = (geometry.window, geometry.strides);
         let ([_, dilation], [_, before]) = (geometry.dilations, geometry.pads);
         for column in 0..across {
@@ -209,8 +210,8 @@ impl Added<'_> {
             }
             let results = out.chunks_exact_mut(*channels).skip(to).step_by(right);
             for (results, products) in results.zip(products) {
-                let products = products.chunks_exact(*each).skip(tap).step_by(tall * across);
-                results.chunks_exact_mut(*each).zip(products).for_each(|(a, b)| add(a, b));
+                let products = products.chunks_exact(*per_group).skip(tap).step_by(tall * across);
+                results.chunks_exact_mut(*per_group).zip(products).for_each(|(a, b)| add(a, b));
             }
         }
     }
@@ -221,9 +222,9 @@ impl NullaryFnOnce for Added<'_> {
 
     #[inline(always)]
     fn call(self) {
-        let Sums { geometry, channels, each, .. } = *self.sums;
+        let Sums { geometry, channels, per_group, .. } = *self.sums;
         let ([_, right], [_, dilation]) = (geometry.strides, geometry.dilations);
-        match (right, dilation) == (1, 1) && channels == each {
+        match (right, dilation) == (1, 1) && channels == per_group {
             true => self.add_windows(),
             false => self.add_taps(),
         }

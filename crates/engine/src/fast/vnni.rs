@@ -130,8 +130,8 @@ fn run(
 ) {
     let tiles = tiles.iter().zip(sums.chunks_exact_mut(TILE_ROWS * WIDTH));
     for (number, (lines, sums)) in tiles.enumerate() {
-        let found = tile(lines, panel, first, ahead.part(number));
-        sums.copy_from_slice(found.as_flattened().as_flattened());
+        let products = tile(lines, panel, first, ahead.part(number));
+        sums.copy_from_slice(products.as_flattened().as_flattened());
     }
 }
 
@@ -173,13 +173,13 @@ fn tile(
         }
         add(&mut sums, now, vectors);
     }
-    let mut found = [[[0; LANES]; VECTORS]; TILE_ROWS];
+    let mut products = [[[0; LANES]; VECTORS]; TILE_ROWS];
     for row in 0..TILE_ROWS {
         for vector in 0..VECTORS {
-            found[row][vector] = pulp::cast(sums[row][vector]);
+            products[row][vector] = pulp::cast(sums[row][vector]);
         }
     }
-    found
+    products
 }
 
 /// Adds the products of a quad of each row with vectors to the sums of a tile. Quads are in the bits of other numbers: the

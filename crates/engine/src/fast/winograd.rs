@@ -101,7 +101,7 @@ impl Winograd {
         count.div_ceil(parts.max(1)).max(1)
     }
 
-    /// Convolves images. `finish_block` is called with the offset of each add_bias_and_clamp part of the results.
+    /// Convolves images. `finish_block` is called with the offset of each finished part of the results.
     pub(super) fn convolve(
         &self,
         geometry: &Geometry,
@@ -154,8 +154,8 @@ impl Winograd {
         let (channels, results) = (self.channels, self.results);
         let blank = vec![0.0; channels];
         dispatch(InputTransform { strip, channels, blank: &blank, values: &mut *values });
-        let each = count * channels + POINT_GAP;
-        let rows = StridedRows { stride: channels, group_width: each, values };
+        let point_stride = count * channels + POINT_GAP;
+        let rows = StridedRows { stride: channels, group_width: point_stride, values };
         let points = products.chunks_exact_mut(count * results + POINT_GAP).take(POINTS);
         for (point, products) in points.enumerate() {
             let (products, _) = products.split_at_mut(count * results);
@@ -304,7 +304,7 @@ impl InputTransform<'_> {
             let from = strip.elements(tile, blank);
             let mut into = points.each_mut().map(|it| part_of_mut(it, number * channels, channels));
             let vectors = from.map(|it| part_of(it.as_chunks::<LANES>().0, 0, whole));
-            let made =
+            let whole_vectors =
                 into.each_mut().map(|it| part_of_mut(it.as_chunks_mut::<LANES>().0, 0, whole));
             for at in 0..whole {
                 let mut elements = [[simd.splat_f32s(0.0); 4]; 4];
@@ -313,7 +313,7 @@ impl InputTransform<'_> {
                 }
                 let sums = input_tile(simd, elements);
                 for point in 0..POINTS {
-                    store(simd, sums[point / 4][point % 4], &mut made[point][at]);
+                    store(simd, sums[point / 4][point % 4], &mut whole_vectors[point][at]);
                 }
             }
             if rest > 0 {
@@ -340,14 +340,14 @@ fn input_tile<S: Simd>(simd: S, elements: [[S::f32s; 4]; 4]) -> [[S::f32s; 4]; 4
     for line in 0..4 {
         lines[line] = input_line(simd, elements[line]);
     }
-    let mut made = lines;
+    let mut sums = lines;
     for at in 0..4 {
         let column = input_line(simd, [lines[0][at], lines[1][at], lines[2][at], lines[3][at]]);
         for line in 0..4 {
-            made[line][at] = column[line];
+            sums[line][at] = column[line];
         }
     }
-    made
+    sums
 }
 
 /// Transforms products to the results of a strip.
@@ -371,7 +371,7 @@ impl WithSimd for OutputTransform<'_> {
     )]
     fn with_simd<S: Simd>(self, simd: S) {
         let Self { strip, results, epilogue, products, out } = self;
-        let each = strip.tiles.len() * results + POINT_GAP;
+        let point_stride = strip.tiles.len() * results + POINT_GAP;
         let [_, columns] = strip.geometry.steps;
         let rows = out.len() / (columns * results);
         for (number, [line, column]) in strip.tile_origins().enumerate() {
@@ -383,7 +383,7 @@ impl WithSimd for OutputTransform<'_> {
                 for line in 0..4 {
                     let mut of_line = [simd.splat_f32s(0.0); 4];
                     for column in 0..4 {
-                        let begin = (line * 4 + column) * each + number * results + first;
+                        let begin = (line * 4 + column) * point_stride + number * results + first;
                         of_line[column] = load(simd, part_of(products, begin, count));
                     }
                     lines[line] = output_line(simd, of_line);
@@ -395,20 +395,20 @@ impl WithSimd for OutputTransform<'_> {
                 for column in 0..2 {
                     let of_column =
                         [lines[0][column], lines[1][column], lines[2][column], lines[3][column]];
-                    let made = output_line(simd, of_column);
+                    let of_lines = output_line(simd, of_column);
                     for line in 0..2 {
                         if line >= height || column >= width {
                             continue;
                         }
                         let begin = ((top + line) * columns + left + column) * results + first;
-                        let mut made = [[made[line]]];
-                        add_bias_and_clamp(simd, &mut made, bias, None);
+                        let mut result = [[of_lines[line]]];
+                        add_bias_and_clamp(simd, &mut result, bias, None);
                         if let Some(added) = epilogue.added {
                             let added = load(simd, part_of(added, begin, count));
-                            made = [[simd.add_f32s(made[0][0], added)]];
+                            result = [[simd.add_f32s(result[0][0], added)]];
                         }
-                        add_bias_and_clamp(simd, &mut made, None, epilogue.clamp);
-                        store(simd, made[0][0], part_of_mut(out, begin, count));
+                        add_bias_and_clamp(simd, &mut result, None, epilogue.clamp);
+                        store(simd, result[0][0], part_of_mut(out, begin, count));
                     }
                 }
             }
