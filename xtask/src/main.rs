@@ -7,6 +7,7 @@
 //! | `interop` | writes files with `lodstone` and loads them with the real frameworks |
 //! | `locks` | compares results and times with another revision |
 //! | `deny` | checks licences, duplicates and advisories of all dependencies |
+//! | `package` | packages every crate that is published, without compiling it (part of `test`) |
 //! | `fuzz` | runs the fuzz targets, or some of them, for a while |
 //! | `dist` | builds the files of a release, and checks that they work alone (only that: `dist --check`) |
 //! | `bench` | runs the benchmarks, next to physical limits and other libraries |
@@ -25,6 +26,7 @@ mod fuzz;
 mod interop;
 mod limit;
 mod locks;
+mod package;
 mod python;
 mod run;
 mod steps;
@@ -48,11 +50,12 @@ fn main() -> ExitCode {
         "interop" => interop::interop(&rest),
         "locks" => locks::locks(&rest),
         "deny" => deny::deny(),
+        "package" => package::package(),
         "fuzz" => fuzz::fuzz(&rest),
         "dist" => dist::dist(&rest),
         "bench" => bench::bench(&rest),
         _ => Err(Outcome::CouldNotRun(
-            "usage: cargo xtask test | steps | interop | locks | deny | fuzz | dist | bench"
+            "usage: cargo xtask test | steps | interop | locks | deny | package | fuzz | dist | bench"
                 .to_owned(),
         )),
     };
@@ -74,6 +77,7 @@ fn test(rest: &[String]) -> Result<(), Outcome> {
         [] => {
             cargo("test", &["--workspace"], rest)?;
             steps::steps(&[])?;
+            package::package()?;
             python::test_package()
         }
         [only] if only == "python" => python::test_package(),
