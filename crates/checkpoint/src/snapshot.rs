@@ -1,4 +1,7 @@
 //! Snapshots: the tensors to save, and what a framework adds to them.
+//!
+//! A framework adds values: hashes of its programs and the names of variables with random states and schedules
+//! ([`Origin`]), what computed the tensors ([`Numerics`]), and a loader that encodes its program for a container.
 
 use std::collections::BTreeMap;
 use std::fmt;

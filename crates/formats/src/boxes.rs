@@ -1,4 +1,6 @@
 //! Tensors that are stored in rectangular boxes, as the processes of a distributed run save them.
+//!
+//! A blob joins the boxes of a tensor when it is read. Boxes of whole rows are ranges of files, as any other tensor is.
 
 use std::sync::Arc;
 

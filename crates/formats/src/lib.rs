@@ -5,6 +5,23 @@
 //! use are in [`encoding`]; the tables of all formats are in `registry`; seals and the scan apply to any file.
 //! Frameworks do not depend on each other; a format that uses the format of another framework names it there.
 //!
+//! # Write-back
+//!
+//! A reader keeps the bytes of each node (program, block, operator, variable, description of a tensor) as its
+//! `Residual`: slices of the file, not copies. A writer encodes the node canonically, and compares the result with the
+//! canonical encoding of the node that those bytes decode to. If they are equal, the bytes are written unchanged; if
+//! not, only the difference is applied to them (`encoding/protobuf/patch.rs`). So order, presence, unknown fields and
+//! packed encodings survive, and an operator that moves keeps its unknown fields. Elements of tensors are holes in such
+//! a message (`holes.rs`): a model of any size is patched in memory, and written as ranges of files. Text that is small
+//! enough is parsed again instead, and replaced as a whole if the program differs. A pickle is kept without the
+//! elements of its tensors.
+//!
+//! A format stages a model (`Staged`); publication is the same for all, with the seal in the same step. Names, number
+//! and layout of the files are preserved only by a write-back: a format that is selected by name is written as its
+//! framework writes it today, so that an old model becomes one that loads now. A file that is missing beside a model is
+//! a warning, since programs are distributed without their weights and are worth inspecting; a file outside the
+//! directory of the model is an error.
+//!
 //! ```
 //! use lodstone_formats::{OpenOptions, WriteOptions, named};
 //! use lodstone_model::{DType, Model, Parameter, Tensor};

@@ -1,4 +1,6 @@
 //! Conversion of a model to any format that can represent it, and lossless writing in its own format.
+//!
+//! A model is renamed, selected and cast, fitted to the target (`fit.rs`, which finds losses), and written.
 
 use std::path::PathBuf;
 

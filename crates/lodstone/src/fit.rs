@@ -1,4 +1,7 @@
 //! Adapts a model to a format that cannot represent all of it, and records the losses.
+//!
+//! A program that a format cannot hold is a loss, as any other. In the opposite direction, tensors that a format for
+//! programs alone does not hold are only a warning.
 
 use std::collections::BTreeMap;
 

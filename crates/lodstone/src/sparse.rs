@@ -1,4 +1,7 @@
 //! Conversion of sparse tensors to another kind, or to separate tensors.
+//!
+//! A row-sparse tensor has the shape of the whole, selected rows have that of their values, as in their frameworks.
+//! They are translated if rows ascend, where their meanings agree.
 
 use lodstone_formats::Holds;
 use lodstone_model::{DType, Indices, Kind, Tensor};

@@ -3,6 +3,17 @@
 //! What the target cannot express is a named loss or an error: nothing is guessed, and all operators without an
 //! equivalent are reported at once.
 //!
+//! | folder | translates |
+//! |---|---|
+//! | one for each framework | programs of the framework: a walk over the program, and a table of rules for each family of operators |
+//! | `onnx` | builds ONNX programs: operators, constants, names, and the inferred types of all values |
+//!
+//! A rule serves runs, where all dims are known, and exports, where some are. Rules emit the newest version of ONNX's
+//! operators, which the engine runs; for other runtimes, `lodstone_schema::onnx::downgrade` writes older ones.
+//!
+//! An operator without an equivalent is kept only with permission, in a domain of its framework, because dropping it
+//! would change the program. Without permission, the lowering fails as a whole: half a program is of no use.
+//!
 //! ```
 //! use lodstone_lowering::can_lower;
 //! use lodstone_model::Dialect;

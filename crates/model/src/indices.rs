@@ -1,4 +1,7 @@
 //! Indices of sparse tensors, and their validation.
+//!
+//! Opening a file does not read them. The code that passes a tensor on checks them: the writer, the conversion, a hash
+//! of everything.
 
 use lodstone_store::{Blob, Result};
 

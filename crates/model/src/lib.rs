@@ -4,6 +4,17 @@
 //! them, and everything in between transforms them. Details of a format beyond these types (unknown fields, field
 //! presence, the choice among encodings) are kept in an opaque [`Residual`] on the node they belong to.
 //!
+//! | type | contents |
+//! |---|---|
+//! | [`Model`] | named [`Programs`] (`main`, `startup`), parameters in file order, metadata, the files they were read from |
+//! | [`Program`] | blocks of operators over variables, in a [`Dialect`]; its [`Revision`] changes with every mutable access |
+//! | [`ValueType`] | the type of a variable, recursive: a tensor, a list, a dictionary, an optional value |
+//! | [`TensorType`], [`Tensor`] | element type, dims, layout and quantization; with elements |
+//! | [`Reserved`] | properties of one dialect, behind accessors of its schema |
+//!
+//! Models whose operators quantize keep these operators, and have no quantization in types. Free text of a format stays
+//! text, as the attribute `doc_string`, until its meaning is needed.
+//!
 //! ```
 //! use lodstone_model::{DType, Model, Parameter, Tensor};
 //! use lodstone_store::Blob;

@@ -3,6 +3,9 @@
 //!
 //! A rule returns a [`Finding`]. The code that walks the program adds the place, which makes it [`Located`], and
 //! collects all of them in [`Findings`].
+//!
+//! A kind of problem has a code only where a caller decides by it. A state that cannot occur is [`Finding::internal`],
+//! which panics with debug assertions.
 
 use std::error::Error;
 use std::fmt;

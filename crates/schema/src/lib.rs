@@ -3,6 +3,10 @@
 //!
 //! The scripts beside the tables under `data/` generate them with the real frameworks.
 //!
+//! A program declares its dialect, and [`conventions()`] returns what general code needs to know about programs of that
+//! dialect: which variables are saved, how inputs and outputs are identified, where a training script leaks, which
+//! operators are a risk. So general code needs no framework by name.
+//!
 //! ```
 //! use lodstone_schema::onnx::{newest_opset, operator};
 //!

@@ -1,4 +1,7 @@
 //! The mapping from the values of a program to those of its rewritten form.
+//!
+//! Lowerings, upgrades and simplification return one: for each value of the source, the value that it became, its
+//! constant, or that it was removed.
 
 use std::collections::HashMap;
 use std::sync::Arc;

@@ -8,6 +8,8 @@
 //!
 //! The chunks are beside the directory of the table. Readers open the file by its own name; a table is used if there is no
 //! such file. Chunks are never changed, so equal ones are stored once, however many tables refer to them.
+//!
+//! A [`Dir`](crate::Dir) opens such a file by its name.
 
 use std::collections::{HashSet, VecDeque};
 use std::path::Component;

@@ -1,4 +1,6 @@
 //! Bounds-checked, little-endian reads of headers.
+//!
+//! A cursor never allocates more than the bytes that remain, and on request records the fields that it reads.
 
 use std::fmt::Display;
 

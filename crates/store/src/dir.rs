@@ -1,5 +1,8 @@
 //! A capability for one directory. Names from a model are resolved only here, so that no model can reach a file
 //! outside its own directory.
+//!
+//! Files with conventional names beside a model are opened like files that the user names, through links too; names
+//! that come from a model go through [`Dir`].
 
 use std::path::Path;
 use std::sync::Arc;

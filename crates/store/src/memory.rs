@@ -1,4 +1,7 @@
 //! Aligned memory that is filled once, and then shared or written to.
+//!
+//! A model is loaded into one block: page faults are the main cost of loading, and large pages avoid most of them. The
+//! block is freed with its last tensor.
 
 use std::ops::{Deref, DerefMut, Range};
 

@@ -1,4 +1,6 @@
 //! Steps of a write, announced before their execution.
+//!
+//! Tests kill the process, or make the system fail, at each step: there is no separate build or switch for tests.
 
 use std::path::Path;
 

@@ -10,6 +10,10 @@
 //! Readers and writers use [`Location`](crate::Location), [`Dir`](crate::Dir) and
 //! [`Commit`](crate::Commit), which implement what is common to all stores: reserved names,
 //! seals, the order of publication. `lodstone-conformance` has the tests that every store must pass.
+//!
+//! Calls block; a store may own threads. In a store that publishes one file at a time
+//! ([`AtomicObject`](Atomicity::AtomicObject)), a commit creates sets of files but replaces none, and publishes the file that
+//! refers to the others last.
 
 use std::fmt;
 use std::path::{Path, PathBuf};

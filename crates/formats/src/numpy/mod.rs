@@ -26,6 +26,8 @@
 //! others as `numpy.save` writes them. Archives are written with stored members, as by
 //! `numpy.savez`.
 //!
+//! Headers are parsed here, by a parser of Python literals that input cannot make recurse.
+//!
 //! Source of truth: `numpy/lib/_format_impl.py` and `_npyio_impl.py` of NumPy 2.4, and files that
 //! it wrote; APPNOTE.TXT 6.3.10 of PKWARE for the archive.
 //!

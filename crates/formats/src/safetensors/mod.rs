@@ -24,6 +24,8 @@
 //! The reader accepts what the reference reader does, except what that ignores silently: duplicate
 //! keys (the last wins), unknown fields of a tensor, a tensor as a JSON array.
 //!
+//! Headers are parsed here: the reference reader accepts duplicate keys and unknown fields.
+//!
 //! Source of truth: `tensor.rs` of the crate `safetensors` 0.8; files that its Python package
 //! wrote; `save_pretrained` of `transformers` for the index.
 //!

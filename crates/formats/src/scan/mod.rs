@@ -17,6 +17,8 @@
 //!
 //! and if no unpickler of CPython that starts at its first byte imports anything before it fails.
 //! The readers of the formats recognize all other models; everything else is unknown.
+//!
+//! A missing signature never makes a file clean.
 
 mod compressed;
 mod look;

@@ -16,6 +16,13 @@
 //!
 //! A seal detects damage. It does not authenticate the author: anyone who can change
 //! the model can seal it again.
+//!
+//! There is one seal for each directory, as with `SHA256SUMS`: every path to a model finds it, whatever the files are
+//! called, and it is copied with the directory. Checksums cover files, not tensors: headers, padding and programs are
+//! the parts between tensors, and no byte is left out. A seal is computed from the staged files, read again from the
+//! page cache while the disk writes them, and published with them, so that the two agree at any moment. Files that are
+//! written through a symbolic link have their seal beside its target. A model lists the files it was read from, and a
+//! blob the ranges of them it comes from: sealing needs no other information about a format.
 
 pub(crate) mod entries;
 

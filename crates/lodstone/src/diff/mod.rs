@@ -3,6 +3,9 @@
 //! Tensors are paired by name, and the remaining ones by content (`pair`). A pair is compared unchanged, then reshaped,
 //! with its dims permuted, and cast; the values are reported as changed, with the differences, only if no comparison is
 //! exact (`compare`). Programs of one framework are compared operator by operator (`graph`).
+//!
+//! The order of named tensors is not a difference, since formats sort them as they like. Tensors without names are
+//! identified by their order alone, so there it is one.
 
 mod compare;
 mod graph;

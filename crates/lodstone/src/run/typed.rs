@@ -1,4 +1,6 @@
 //! Running programs that are lowered for the types of the inputs of each run, since their operators depend on them.
+//!
+//! Exports use the declared types, of which some dims may be unknown.
 
 use std::collections::VecDeque;
 

@@ -1,4 +1,6 @@
 //! The outputs of operators that the runtime computes by native functions, without an ONNX equivalent.
+//!
+//! This is the only table of shapes beside ONNX's inference rules, which infer the outputs of all lowered operators.
 
 use lodstone_model::{AttributeValue, DType, Dim, Holder, Op, TensorType, ValueType};
 use lodstone_schema::Finding;

@@ -1,4 +1,6 @@
 //! Arguments of an operator: values of the program, and constants with the defaults of the schema.
+//!
+//! An argument that a rule does not read, and that differs from its default, is an error.
 
 use std::cell::RefCell;
 use std::collections::HashSet;

@@ -18,6 +18,8 @@
 //!
 //! A run begins with the stored parameters and buffers, and leaves them as they are.
 //!
+//! What the program declares about dims completes what the rules infer.
+//!
 //! Not supported: operators that draw random numbers, sparse tensors.
 //!
 //! Source of truth: the operators of PyTorch 2.15, and results that it gave.

@@ -3,6 +3,8 @@
 //! A value of the program refers to a base through views. When an operator writes to a value, its base gets a new
 //! version: what was written is scattered back through the views. A value is computed again from its base when it is
 //! read after the base has changed.
+//!
+//! A write is scattered through the view of all places if there is no shorter way.
 
 use lodstone_model::{DType, Op};
 use lodstone_schema::Finding;

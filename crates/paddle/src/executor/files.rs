@@ -3,6 +3,9 @@
 //! Names are relative, as programs have them, and cannot leave the directory of the run. Files that are saved under one
 //! prefix are held until the last operator of its block that saves there has run, then written and published together:
 //! a reader sees either all old or all new files. Loads of the same run see held files.
+//!
+//! A program from a file accesses no files: the executor gets a directory for each run. In Python, only programs to
+//! which this process has appended operators, and loaders, have one of their own.
 
 use std::collections::BTreeMap;
 use std::path::Path;

@@ -3,6 +3,9 @@
 //! It is counter-based (Philox 4x32, ten rounds; Salmon et al., 2011): the same seed and the same number of previous draws
 //! give the same bits, on any machine and with any number of threads. Its state is a variable of the scope. PaddlePaddle's
 //! own generator gives other numbers.
+//!
+//! A program that declares this variable saves the state at its save operator, and a state that it loads or fills
+//! applies from there on.
 
 use lodstone_model::{DType, Tensor};
 use lodstone_schema::Finding;

@@ -2,6 +2,11 @@
 //! results.
 //!
 //! A program is data ([`lodstone_model::Program`]): blocks of operators over variables. This module runs none.
+//!
+//! A [`Network`] is a main and a startup program, new or continued from those of any origin. A layer appends operators:
+//! their attributes are completed from the registry, and the lowering of an operator infers the types of its outputs. A
+//! loop or branch is made of closures (`blocks`); a variable of a block cannot be used outside of it. Operators that
+//! PaddlePaddle lacks have types with the prefix `lodstone.`, so that it rejects a program instead of misreading it.
 
 mod backward;
 mod blocks;

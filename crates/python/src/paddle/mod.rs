@@ -1,4 +1,8 @@
 //! Programs that Python builds, edits, runs and checkpoints.
+//!
+//! A program keeps a draft: what is known about its variables while it is built. A main and a startup program become a
+//! network for each call, and are put back afterwards, also while a function of Python builds a branch. Layers are
+//! Python code over three functions of this extension: declare a parameter, append an operator, open a block.
 
 mod attributes;
 mod build;

@@ -1,4 +1,13 @@
 //! ONNX: the interface of its programs, and their conventions.
+//!
+//! | module | contents |
+//! |---|---|
+//! | `operators`, `releases`, `types`, `bound` | every version of every operator, the opsets of each release, the lowest opset that has an operator |
+//! | `scopes`, `blocks`, `embedded` | walking programs with subgraphs and functions; tensors in attributes |
+//! | `check` | the rules of the specification |
+//! | `infer` | types, dims and small contents of all values |
+//! | `upgrade`, `downgrade`, `inline` | other opsets; functions in place of their calls |
+//! | `simplify` | fewer operators with the same results |
 
 mod attributes;
 mod blocks;

@@ -15,6 +15,9 @@
 //! The functions that compute operators are in the crates above. A test in each of them checks that it has exactly one
 //! function for each row that declares one there, and no others.
 //!
+//! There are no defaults: an operator that is implemented but has no LoD rule fails the tests. With `native_exported`,
+//! the rule serves exported programs only.
+//!
 //! Source of truth: the registries of 1.8.5, 2.6.2 and 3.3.1 and the makers of gradients of 2.6.2, by the scripts in
 //! `data/`; for LoD, what the operators of 2.6.2 (`flatten`, `squeeze`, `unsqueeze`, `reshape`, `one_hot` and `pad2d`:
 //! 1.8.5) give for inputs of different LoD; for risks, the operators of 0.10 to 3.3.1; for changes, the results of 1.8.5,

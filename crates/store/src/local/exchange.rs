@@ -3,6 +3,10 @@
 //! The staging directory is moved beside the root and exchanged with it. The old root is then
 //! marked, hidden and locked. Its files are removed one by one, and files that another process has added
 //! meanwhile are moved to the new root.
+//!
+//! An exchange is atomic for readers, too, but would move files of others, and is impossible for mount points. So a
+//! directory with foreign files gets a redo log instead, which readers must look for: one `stat` for each directory
+//! above a file.
 
 use std::collections::HashSet;
 use std::io;

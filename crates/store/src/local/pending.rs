@@ -4,6 +4,10 @@
 //! renamed to its target, by this process or by a later one. Until all of them are, a file that is still in the log
 //! must not be read at its target: that is the old file, while others are new already
 //! ([`waiting`](super::waiting)).
+//!
+//! A later process relies only on what is known about the leftovers themselves: their names are single names in the
+//! directory that contains them, they are on disk before they are acted on, and a target that changed after them is
+//! somebody's work and is kept. A file that is missing from a redo log must be in its place, with the same inode.
 
 use std::collections::BTreeSet;
 use std::io;

@@ -19,6 +19,9 @@
 //! anywhere. Other hard links to a replaced file keep the old content.
 //!
 //! A process holds a lock on the directory while it publishes, so that commits are serialized.
+//!
+//! The lock is taken before the seal of the directory is read, and held until all files are in place. Locks count only
+//! on local file systems: on network file systems, the kernel grants them without informing other machines.
 
 use std::collections::HashSet;
 use std::ffi::{OsStr, OsString};

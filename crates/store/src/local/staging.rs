@@ -7,6 +7,9 @@
 //!
 //! It contains the files under their target names, including subdirectories. Its writer holds a lock on it for as long
 //! as it lives; an unlocked staging directory is a leftover, and the next commit removes it.
+//!
+//! So leftovers can be told from writes in progress, files can be opened and checked before they are published, and a
+//! single rename declares all of them published.
 
 use std::io;
 use std::path::{Path, PathBuf};

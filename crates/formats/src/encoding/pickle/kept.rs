@@ -1,4 +1,7 @@
 //! A pickle without the elements of its tensors, kept for writing it back.
+//!
+//! An unedited pickle gets its elements back. An edited one is pickled anew from the same objects, where a format
+//! supports that, so that all values other than tensors survive.
 
 use std::sync::Arc;
 

@@ -1,5 +1,8 @@
 //! The pickle machine: converts opcodes to a tree of values. It contains no code that imports or calls
 //! anything.
+//!
+//! Readers and scans use the same machine: strict, or like CPython up to where both of its unpicklers have raised, or
+//! lenient beyond that.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;

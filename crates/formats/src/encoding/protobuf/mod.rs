@@ -17,6 +17,8 @@
 //! Not here: generated message types. A model file must be written back byte for byte, and an error
 //! must name the offset; message libraries keep neither the order of fields, nor the choice
 //! among encodings, nor the position of a field.
+//!
+//! Programs may exceed 2 GiB, and the memory that reading takes is bounded by the file.
 
 pub(crate) mod glance;
 pub(crate) mod holes;

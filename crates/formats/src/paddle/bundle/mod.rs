@@ -12,6 +12,9 @@
 //! program, sorted by name. A path may be any of the files, a directory, or the prefix `X`. If the
 //! program and the parameters do not match, the error names the first difference.
 //!
+//! A parameter file that is opened by itself takes its names from the program beside it, if their numbers match, and
+//! has none otherwise.
+//!
 //! Source of truth: `fluid/io.py`, `static/io.py` and `jit/api.py` of PaddlePaddle, and models that
 //! 1.8.5, 2.6.2 and 3.3.1 wrote.
 //!

@@ -1,4 +1,6 @@
 //! Training of models.
+//!
+//! The samples of a step follow from its number (`samples`), so a resumed run continues with the same data.
 
 mod samples;
 #[cfg(test)]

@@ -7,6 +7,7 @@
 //! Quantized graphs use what is known as QDQ: values are raw integers, operators compute on the results of
 //! `DequantizeLinear`, and `QuantizeLinear` makes integers again. The storage properties of placeholders and constants
 //! are kept in their doc strings, so that nothing of them is lost.
+//! The program declares the lowest opset, from 21 on, in which its operators have the same meaning.
 //!
 //! Source of truth: Glow's interpreter (commit 05dd99b9), and its results.
 

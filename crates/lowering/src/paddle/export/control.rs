@@ -1,4 +1,6 @@
 //! Operators that run blocks, choose between variables, or copy them.
+//!
+//! The block of a loop is translated again until the types of its variables no longer change.
 
 use std::collections::HashSet;
 

@@ -14,6 +14,9 @@
 //! | products of quantized integers | products of numbers that are dequantized | `integers` |
 //! | LoD | inputs `NAME.lod0`, `NAME.lod1`, ... with the offsets of each level | `walk` |
 //!
+//! An unknown dim gets a symbol of its own, so equal dims are recognized. Rules of sequences take the offsets of LoD as
+//! values; those of `native_exported` rows exist for the export only, since the executor computes them natively.
+//!
 //! Training programs are reduced to inference first. The result has the newest opset, as the rules emit it.
 //!
 //! Source of truth: the executor of PaddlePaddle 2.6.2, and results that it gave.

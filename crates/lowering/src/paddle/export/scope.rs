@@ -1,4 +1,6 @@
 //! The values that variables hold while a program is walked.
+//!
+//! Each write makes a new value, and a block sees those of the blocks around it.
 
 use std::collections::HashMap;
 

@@ -4,6 +4,9 @@
 //! input `X` its output `X@GRAD`. It has the attributes of the forward operator, and reads those of its inputs and outputs
 //! that it needs. A gradient that is not requested is not computed.
 //!
+//! The gradient of an operator that moves elements applies the operator's own rule to element indices, and scatters
+//! gradients back by the result.
+//!
 //! Source of truth: the kernels of PaddlePaddle 2.6.2, and results that they gave.
 
 mod activations;

@@ -1,5 +1,8 @@
 //! Backward pass: appends the operators that compute the gradients of a program.
 //!
+//! It finds what a loss depends on, in the blocks that are run, too, appends the gradient operators, sums the gradients
+//! of several paths, leaves out those that are zero, and declares their variables at the end.
+//!
 //! The result is that of PaddlePaddle 2.6.2: the same operators in the same order with the same names.
 //! Source of truth: `base/backward.py` and the makers of gradients (`schema/data/paddle_operators.tsv`).
 

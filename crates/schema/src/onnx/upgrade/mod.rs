@@ -9,6 +9,8 @@
 //! something that the program alone does not determine (the rank of a value that declares none, scales that are
 //! computed), it is rejected; all such operators are reported at once.
 //!
+//! Since each change is made by itself, no adapter depends on the version that is requested.
+//!
 //! Source of truth: the changelog of onnx 1.23.2; `docs/Versioning.md`.
 
 mod change;
