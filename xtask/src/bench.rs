@@ -78,6 +78,12 @@ impl Measured {
     }
 }
 
+/// Benchmarks of files with tables of their own in `docs/benchmarks.md`: the text after `--only`, and the marks.
+const PARTS: [(&str, [&str; 2]); 2] = [
+    ("checkpoint", ["<!-- checkpoint -->\n", "<!-- end of checkpoint -->\n"]),
+    ("background", ["<!-- background -->\n", "<!-- end of background -->\n"]),
+];
+
 /// Other converters to ONNX: from PaddlePaddle 2, PaddlePaddle 3, MXNet and PyTorch.
 const CONVERTERS: [&str; 4] = [
     "benchmarks/requirements-paddle2onnx-1.2.11.txt",
@@ -189,7 +195,7 @@ pub(crate) fn bench(arguments: &[String]) -> Result<(), Outcome> {
     command.args(["--quiet", "--profile", "dist", "--package", "lodstone", "--bench", bench]);
     command.current_dir(root());
     command.env("LODSTONE_BENCH_MIB", "1024,4096").env("LODSTONE_BENCH_TENSORS", "300,10000");
-    let (mut beside, mut document) = (PEERS.to_vec(), false);
+    let (mut beside, mut document, mut part) = (PEERS.to_vec(), false, None);
     match measured {
         Measured::Files => {}
         Measured::Pairs => {
@@ -239,6 +245,9 @@ pub(crate) fn bench(arguments: &[String]) -> Result<(), Outcome> {
             }
         };
         let value = arguments.next().map_or("", String::as_str);
+        if argument == "--only" && measured == Measured::Files {
+            part = PARTS.iter().find(|(only, _)| *only == value);
+        }
         command.env(variable, value);
     }
     if !beside.is_empty() {
@@ -258,8 +267,8 @@ pub(crate) fn bench(arguments: &[String]) -> Result<(), Outcome> {
     command.env("LODSTONE_BENCH_JSON", &json).env("LODSTONE_BENCH_TABLES", &tables);
     run(&mut command)?;
     if document {
-        replace(marks, &tables)?;
-        if measured == Measured::Files {
+        replace(part.map_or(marks, |(_, marks)| *marks), &tables)?;
+        if measured == Measured::Files && part.is_none() {
             plot(&json)?;
         }
     }
