@@ -1,8 +1,8 @@
 //! Readers and writers of model files.
 //!
-//! There is a folder for each framework. In it, each format has the same parts in the same order: `mod.rs` (the layout
-//! as a table, the source of truth, what is not supported), `detect`, `read`, `write`. Encodings that several formats
-//! use are in [`encoding`]; the tables of all formats are in `registry`; seals and the scan apply to any file.
+//! There is a folder for each framework. A format has a `mod.rs` (the layout as a table, the source of truth, what is not
+//! supported), and `detect`, `read` and `write`; formats that share their bytes share these, too. Encodings that several
+//! formats use are in [`encoding`]; the tables of all formats are in `registry`; seals and the scan apply to any file.
 //! Frameworks do not depend on each other; a format that uses the format of another framework names it there.
 //!
 //! # Write-back

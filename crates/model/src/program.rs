@@ -115,8 +115,8 @@ pub struct Op {
 
 /// A slot of an operator and the variables in it. An absent slot differs from one that is present and empty.
 ///
-/// In dialects with positional inputs, one slot with an empty name holds all of them in order; an omitted input is an
-/// empty name.
+/// In dialects with positional inputs, one slot with an empty name holds all of them in order, so that reading a program
+/// needs no table of slots; an omitted input is an empty name.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Operand {
     /// The name of the slot, such as `Filter`.
