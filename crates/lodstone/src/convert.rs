@@ -1,6 +1,7 @@
 //! Conversion of a model to any format that can represent it, and lossless writing in its own format.
 //!
-//! A model is renamed, selected and cast, fitted to the target (`fit.rs`, which finds losses), and written.
+//! A program is translated to the operators of the target, tensors are selected, cast and renamed, and the model is
+//! fitted to the target (`fit.rs`, which finds losses) and written.
 
 use std::path::PathBuf;
 
