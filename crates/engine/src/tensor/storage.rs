@@ -79,6 +79,15 @@ impl Storage {
 /// # Errors
 /// If the system cannot provide the memory.
 pub(crate) fn zeroed<T: Element>(count: usize) -> Outcome<Vec<T>> {
-    probe(count.saturating_mul(size_of::<T>()) as u64)?;
+    /// The number of bytes up to which memory that was just freed is cleared: an allocator that is asked for zeroed memory
+    /// does not look for it among what the thread has freed.
+    const SMALL: usize = 1024;
+    let bytes = count.saturating_mul(size_of::<T>());
+    if bytes <= SMALL {
+        let mut elements = Vec::with_capacity(count);
+        elements.resize(count, T::zeroed());
+        return Ok(elements);
+    }
+    probe(bytes as u64)?;
     Ok(vec![T::zeroed(); count])
 }
