@@ -10,7 +10,10 @@ use crate::run::{Outcome, cannot, locked, root, run, target};
 const VERSION: &str = "0.20.2";
 
 /// Runs all checks. Without a network, advisories are those of the last time, if there was one.
-pub(crate) fn deny() -> Result<(), Outcome> {
+pub(crate) fn deny(arguments: &[String]) -> Result<(), Outcome> {
+    if !arguments.is_empty() {
+        return Err(Outcome::CouldNotRun("usage: cargo xtask deny".to_owned()));
+    }
     let tools = target().join("tools");
     let program = tools.join("bin/cargo-deny");
     if !program.exists() {

@@ -1,4 +1,4 @@
-//! `cargo xtask TASK`.
+//! `cargo xtask TASK`; `cargo xtask help` lists the tasks, and `cargo xtask TASK --help` describes one.
 //!
 //! | task | description |
 //! |---|---|
@@ -14,7 +14,7 @@
 //!
 //! Exit codes: 0 passed, 1 failed, 2 could not run.
 
-#![expect(clippy::print_stderr, reason = "a task reports to its user")]
+#![expect(clippy::print_stdout, clippy::print_stderr, reason = "a task reports to its user")]
 #![expect(clippy::disallowed_methods, reason = "tasks prepare files for other programs")]
 #![expect(clippy::disallowed_types, reason = "tasks lock what other tasks prepare")]
 
@@ -37,27 +37,45 @@ use std::process::ExitCode;
 
 use run::{Outcome, cargo};
 
+/// A task: its name, its function, and its source, whose first comment describes it.
+type Task = (&'static str, fn(&[String]) -> Result<(), Outcome>, &'static str);
+
+const TASKS: [Task; 9] = [
+    ("test", test, include_str!("main.rs")),
+    ("steps", steps::steps, include_str!("steps.rs")),
+    ("interop", interop::interop, include_str!("interop.rs")),
+    ("locks", locks::locks, include_str!("locks.rs")),
+    ("deny", deny::deny, include_str!("deny.rs")),
+    ("package", package::package, include_str!("package.rs")),
+    ("fuzz", fuzz::fuzz, include_str!("fuzz.rs")),
+    ("dist", dist::dist, include_str!("dist/mod.rs")),
+    ("bench", bench::bench, include_str!("bench.rs")),
+];
+
+/// Prints the comment at the start of a source.
+fn help(source: &str) -> Result<(), Outcome> {
+    for line in source.lines().map_while(|line| line.strip_prefix("//!")) {
+        println!("{}", line.trim_start());
+    }
+    Ok(())
+}
+
 fn main() -> ExitCode {
     if steps::is_compiler() {
         return steps::compile();
     }
-    let mut arguments = std::env::args().skip(1);
-    let task = arguments.next().unwrap_or_default();
-    let rest: Vec<String> = arguments.collect();
-    let outcome = match task.as_str() {
-        "test" => test(&rest),
-        "steps" => steps::steps(&rest),
-        "interop" => interop::interop(&rest),
-        "locks" => locks::locks(&rest),
-        "deny" => deny::deny(),
-        "package" => package::package(),
-        "fuzz" => fuzz::fuzz(&rest),
-        "dist" => dist::dist(&rest),
-        "bench" => bench::bench(&rest),
-        _ => Err(Outcome::CouldNotRun(
-            "usage: cargo xtask test | steps | interop | locks | deny | package | fuzz | dist | bench"
-                .to_owned(),
-        )),
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let (name, rest) = arguments.split_first().map_or(("", &[][..]), |(name, rest)| (name, rest));
+    let is_help = |argument: &str| ["help", "--help", "-h"].contains(&argument);
+    let outcome = match TASKS.iter().find(|(task, ..)| *task == name) {
+        Some((.., source)) if rest.iter().any(|argument| is_help(argument)) => help(source),
+        Some((_, task, _)) => task(rest),
+        None if is_help(name) => help(include_str!("main.rs")),
+        None => {
+            let names: Vec<_> = TASKS.iter().map(|(task, ..)| *task).collect();
+            let usage = format!("usage: cargo xtask help | {}", names.join(" | "));
+            Err(Outcome::CouldNotRun(usage))
+        }
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
@@ -77,7 +95,7 @@ fn test(rest: &[String]) -> Result<(), Outcome> {
         [] => {
             cargo("test", &["--workspace"], rest)?;
             steps::steps(&[])?;
-            package::package()?;
+            package::package(&[])?;
             python::test_package()
         }
         [only] if only == "python" => python::test_package(),

@@ -7,7 +7,10 @@ use serde_json::Value;
 
 use crate::run::{Outcome, locked, output, root, run};
 
-pub(crate) fn package() -> Result<(), Outcome> {
+pub(crate) fn package(arguments: &[String]) -> Result<(), Outcome> {
+    if !arguments.is_empty() {
+        return Err(Outcome::CouldNotRun("usage: cargo xtask package".to_owned()));
+    }
     let mut metadata = locked("metadata");
     metadata.args(["--offline", "--no-deps", "--format-version", "1"]);
     let json = output(metadata.current_dir(root()))?;
