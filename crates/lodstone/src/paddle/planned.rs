@@ -115,6 +115,10 @@ impl Runner for Planned {
         // The executor knows LoD; its errors speak of the operators of the program.
         self.executed.run(inputs, progress)
     }
+
+    fn outputs(&self) -> Vec<String> {
+        self.executed.outputs()
+    }
 }
 
 impl Prepared {

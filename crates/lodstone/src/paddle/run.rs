@@ -136,6 +136,10 @@ impl Runner for Renamed {
         }
         Ok(outputs)
     }
+
+    fn outputs(&self) -> Vec<String> {
+        if self.names.is_empty() { self.runner.outputs() } else { self.names.clone() }
+    }
 }
 
 impl Runner for Executed {
@@ -148,6 +152,10 @@ impl Runner for Executed {
         let named = self.prepared.fetched().iter().cloned().zip(outputs);
         let output = |(name, tensor)| Output { name, value: Value::Tensor(tensor) };
         Ok(named.map(output).collect())
+    }
+
+    fn outputs(&self) -> Vec<String> {
+        self.prepared.fetched().to_vec()
     }
 }
 

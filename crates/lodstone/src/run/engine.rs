@@ -135,7 +135,7 @@ pub(super) fn added_outputs(source: &Model, lowered: &Model) -> Vec<String> {
     all.split_off(own.min(all.len()))
 }
 
-fn outputs(model: &Model) -> Vec<String> {
+pub(super) fn outputs(model: &Model) -> Vec<String> {
     let interface = model.main().map(|program| (conventions(program).interface)(program));
     let names = interface.map(|interface| interface.outputs).unwrap_or_default();
     names.into_iter().map(str::to_owned).collect()
@@ -166,5 +166,9 @@ impl Runner for Engined {
             Ok(Output { name: name.clone(), value: Value::of(value)? })
         };
         named.map(output).collect()
+    }
+
+    fn outputs(&self) -> Vec<String> {
+        self.names.clone()
     }
 }

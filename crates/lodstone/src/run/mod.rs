@@ -102,6 +102,9 @@ impl FromStr for Engine {
 pub(crate) trait Runner: Send {
     /// Runs the program once with these inputs.
     fn run(&mut self, inputs: Vec<(String, Value)>, progress: &Progress) -> Result<Vec<Output>>;
+
+    /// Returns the names of what a run returns, in order.
+    fn outputs(&self) -> Vec<String>;
 }
 
 /// Prepares the main program of a model.
@@ -151,6 +154,11 @@ impl Session {
         &self.inputs.0
     }
 
+    /// Returns the names of what a run returns: the outputs of the program, or [`RunOptions::fetch`], in order.
+    pub fn outputs(&self) -> Vec<String> {
+        self.runner.outputs()
+    }
+
     /// Runs the program once; returns its outputs, or the values of [`RunOptions::fetch`], in that order.
     ///
     /// # Errors
@@ -166,13 +174,14 @@ impl Session {
     /// As [`run`](Self::run), and if the run was cancelled.
     pub fn run_with(&mut self, inputs: Inputs, progress: &Progress) -> Result<Vec<Output>> {
         let (required, optional) = &self.inputs;
-        let inputs = inputs.named(required, optional)?;
         let known: Vec<&str> = required.iter().chain(optional).map(String::as_str).collect();
         let is_input = |name: &str| known.contains(&name) || is_known(name, &self.values);
-        if let Some((name, _)) = inputs.iter().find(|(name, _)| !is_input(name)) {
+        // An unknown name is rather misspelled than one too many: it is reported before the input that is missing then.
+        let mut given = inputs.values.iter().filter_map(|(name, _)| name.as_deref());
+        if let Some(name) = given.find(|name| !is_input(name)) {
             return Err(Error::Absent(no_input(name, &known)));
         }
-        self.runner.run(inputs, progress)
+        self.runner.run(inputs.named(required, optional)?, progress)
     }
 }
 

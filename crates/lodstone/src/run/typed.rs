@@ -175,4 +175,11 @@ impl Runner for Typed {
         inputs.retain(|(name, _)| !prepared.fixed.iter().any(|(fixed, _)| fixed == name));
         prepared.runner.run(inputs, progress)
     }
+
+    fn outputs(&self) -> Vec<String> {
+        match self.options.fetch.as_slice() {
+            [] => engine::outputs(&self.model),
+            names => names.to_vec(),
+        }
+    }
 }

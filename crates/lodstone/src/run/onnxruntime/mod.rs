@@ -98,6 +98,10 @@ impl Runner for Runtime {
             .map(|(name, value)| output((name, &value)))
             .collect()
     }
+
+    fn outputs(&self) -> Vec<String> {
+        self.names.clone()
+    }
 }
 
 /// Returns the error of ONNX Runtime.
