@@ -27,6 +27,7 @@ pub(crate) struct Session {
     /// Whether ONNX Runtime runs it, on its own threads; nothing cancels it.
     is_foreign: bool,
     inputs: Vec<String>,
+    outputs: Vec<String>,
     profile: Option<Arc<Profile>>,
 }
 
@@ -46,8 +47,8 @@ impl Session {
         let is_foreign = options.engine == Engine::OnnxRuntime;
         let session = run(py, None, |_| lodstone::Session::new(&model, &options))?;
         let session = session.map_err(|error| raise(py, error))?;
-        let inputs = session.inputs().to_vec();
-        Ok(Self { session: Mutex::new(session), threads, is_foreign, inputs, profile })
+        let (inputs, outputs) = (session.inputs().to_vec(), session.outputs());
+        Ok(Self { session: Mutex::new(session), threads, is_foreign, inputs, outputs, profile })
     }
 }
 
@@ -56,6 +57,11 @@ impl Session {
     #[getter]
     fn inputs(&self) -> Vec<String> {
         self.inputs.clone()
+    }
+
+    #[getter]
+    fn outputs(&self) -> Vec<String> {
+        self.outputs.clone()
     }
 
     /// The names and values of the outputs.

@@ -1,17 +1,20 @@
 //! Tensors.
 
 use std::borrow::Cow;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use bytes::Bytes;
 use dlpark::python::{ExportRequest, export_dlpack};
-use lodstone::{DType, Kind, Lod, Loss, Memory, Parameter, Progress, PropertyKeys};
-use pyo3::exceptions::{PyBufferError, PyTypeError};
+use lodstone::{
+    DType, Indices, Kind, Lod, Loss, Memory, Parameter, Progress, PropertyKeys, StoreError,
+};
+use pyo3::exceptions::{PyBufferError, PyOverflowError, PyTypeError};
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
 use pyo3::sync::PyOnceLock;
-use pyo3::types::{IntoPyDict, PyBytes, PyInt, PyString, PyTuple};
+use pyo3::types::{IntoPyDict, PyBool, PyBytes, PyInt, PyString, PyTuple};
 
 use crate::buffer::{Buffer, Held};
 use crate::dlpack::Exported;
@@ -93,6 +96,100 @@ impl Tensor {
     #[getter]
     fn shape<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
         PyTuple::new(py, &self.tensor().shape)
+    }
+
+    /// The number of dims.
+    #[getter]
+    fn ndim(&self) -> usize {
+        self.tensor().shape.len()
+    }
+
+    /// The number of elements.
+    #[getter]
+    fn size(&self) -> PyResult<u64> {
+        let all = self.tensor().shape.iter().try_fold(1_u64, |all, dim| all.checked_mul(*dim));
+        all.ok_or_else(|| PyOverflowError::new_err("it has more elements than 64 bits count"))
+    }
+
+    /// The first dim.
+    fn __len__(&self) -> PyResult<usize> {
+        let first = self.tensor().shape.first();
+        let first =
+            first.ok_or_else(|| PyTypeError::new_err("a tensor without dims has no len"))?;
+        Ok(usize::try_from(*first)?)
+    }
+
+    /// A tensor is an object, whatever its elements are.
+    fn __bool__(&self) -> bool {
+        true
+    }
+
+    /// Whether the other is a tensor of the same type and dims, with the same bits and LoD; names are not compared.
+    fn __eq__<'py>(&self, other: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+        let py = other.py();
+        let Ok(other) = other.cast::<Self>() else { return Ok(py.NotImplemented().into_bound(py)) };
+        let (one, other) = (self.tensor().clone(), other.get().tensor().clone());
+        let is_same = run(py, None, move |_| is_same(&one, &other))?;
+        let is_same = is_same.map_err(|error| raise_store(py, error))?;
+        Ok(PyBool::new(py, is_same).to_owned().into_any())
+    }
+
+    fn __hash__(&self) -> u64 {
+        let mut hasher = DefaultHasher::new();
+        let tensor = self.tensor();
+        (tensor.dtype.to_string(), &tensor.shape, &tensor.lod.0).hash(&mut hasher);
+        hasher.finish()
+    }
+
+    /// Pickles the tensor with its elements and its LoD, without what its model records about it.
+    fn __reduce__<'py>(&self, py: Python<'py>) -> PyResult<(Bound<'py, PyAny>, Pickled)> {
+        self.check_there(py)?;
+        let tensor = self.tensor();
+        let name = self.name().into_owned();
+        let (dtype, shape, lod) = (tensor.dtype.to_string(), tensor.shape.clone(), &tensor.lod.0);
+        let elements = match &tensor.kind {
+            Kind::Dense => {
+                let bytes = tensor.data.bytes().map_err(|error| raise_store(py, error))?;
+                PyBytes::new(py, &bytes).into_any().unbind()
+            }
+            Kind::Strings { elements } => {
+                let elements: Vec<_> = elements.iter().map(|text| PyBytes::new(py, text)).collect();
+                elements.into_pyobject(py)?.into_any().unbind()
+            }
+            kind => {
+                let what = format!("`{name}`: {} tensors cannot be pickled", kind.name());
+                return Err(PyTypeError::new_err(what));
+            }
+        };
+        let unpickle = py.get_type::<Self>().getattr("_unpickled")?;
+        Ok((unpickle, (name, dtype, shape, elements, lod.clone())))
+    }
+
+    /// Makes a tensor that was pickled.
+    #[staticmethod]
+    #[pyo3(name = "_unpickled")]
+    fn unpickled(
+        name: String,
+        dtype: &str,
+        shape: Vec<u64>,
+        elements: &Bound<'_, PyAny>,
+        lod: Vec<Vec<u64>>,
+    ) -> PyResult<Self> {
+        let tensor = match elements.is_instance_of::<PyBytes>() {
+            true => Self::new(name, dtype, shape, elements)?,
+            false => Self::strings(name, shape, elements.extract()?)?,
+        };
+        if lod.is_empty() { Ok(tensor) } else { tensor.with_lod(lod) }
+    }
+
+    /// A tensor does not change.
+    fn __copy__(slf: Py<Self>) -> Py<Self> {
+        slf
+    }
+
+    /// Returns the elements as lists of Python numbers.
+    fn tolist(slf: Bound<'_, Self>) -> PyResult<Bound<'_, PyAny>> {
+        Self::numpy(slf)?.call_method0("tolist")
     }
 
     /// The dims of `data`; for a sparse tensor, those of the stored elements.
@@ -304,6 +401,43 @@ impl Tensor {
         let (name, dtype) = (self.name(), self.tensor().dtype);
         format!("<lodstone.Tensor {name:?} {dtype}[{}]>", shape.join(", "))
     }
+}
+
+/// The arguments of `_unpickled`: name, element type, dims, elements, LoD.
+type Pickled = (String, String, Vec<u64>, Py<PyAny>, Vec<Vec<u64>>);
+
+/// Returns whether two tensors have the same type, dims, kind, LoD and bits.
+fn is_same(one: &lodstone::Tensor, other: &lodstone::Tensor) -> Result<bool, StoreError> {
+    let same_bytes = |one: &lodstone::Blob, other: &lodstone::Blob| -> Result<bool, StoreError> {
+        Ok(one.len() == other.len() && one.bytes()? == other.bytes()?)
+    };
+    let same_indices = |one: &Indices, other: &Indices| -> Result<bool, StoreError> {
+        Ok(one.dtype == other.dtype && same_bytes(&one.data, &other.data)?)
+    };
+    let is_alike = one.dtype == other.dtype
+        && one.shape == other.shape
+        && one.lod == other.lod
+        && one.stored_shape() == other.stored_shape();
+    let parts = match (&one.kind, &other.kind) {
+        (Kind::Dense, Kind::Dense) => true,
+        (Kind::Strings { elements }, Kind::Strings { elements: others }) => elements == others,
+        (Kind::Vocabulary { tokens }, Kind::Vocabulary { tokens: others }) => tokens == others,
+        (
+            Kind::SelectedRows { rows, height },
+            Kind::SelectedRows { rows: others, height: high },
+        ) => height == high && same_bytes(rows, others)?,
+        (Kind::RowSparse { indices }, Kind::RowSparse { indices: others }) => {
+            same_indices(indices, others)?
+        }
+        (Kind::Coo { indices, linear }, Kind::Coo { indices: others, linear: is_linear }) => {
+            linear == is_linear && same_indices(indices, others)?
+        }
+        (Kind::Csr { indptr, indices }, Kind::Csr { indptr: pointers, indices: others }) => {
+            same_indices(indptr, pointers)? && same_indices(indices, others)?
+        }
+        _ => false,
+    };
+    Ok(is_alike && parts && same_bytes(&one.data, &other.data)?)
 }
 
 /// Maximum size in bytes of a tensor that is read by the calling thread: starting another would take longer.

@@ -1,7 +1,9 @@
 """Loading and saving NumPy arrays."""
 
 import array
+import copy
 import json
+import pickle
 
 import ml_dtypes
 import numpy as np
@@ -245,3 +247,48 @@ def test_a_lod_is_not_lost_silently():
         assert [array.shape for array in loaded.values()] == [tensor.shape for tensor in tensors.values()]
         seen += 1
     assert seen > 0
+
+
+def test_tensors_have_the_usual_properties():
+    model = lodstone.open(DIGITS)
+    weight = model["conv2d_1.w_0"]
+    assert (weight.ndim, weight.size, len(weight)) == (4, 32 * 16 * 3 * 3, 32)
+    assert weight.tolist() == weight.numpy().tolist()
+    one = lodstone.Tensor("one", "float32", [], bytes(4))
+    assert (one.ndim, one.size, one.tolist()) == (0, 1, 0.0)
+    with pytest.raises(TypeError, match="no len"):
+        len(one)
+    nothing = lodstone.Tensor("nothing", "int8", [0, 2], b"")
+    assert (nothing.size, len(nothing)) == (0, 0)
+    assert one and nothing
+
+
+def test_tensors_are_equal_if_their_bits_are():
+    model, again = lodstone.open(DIGITS), lodstone.open(DIGITS)
+    for name, tensor in model.items():
+        assert tensor == tensor and tensor == model[name] == again[name] == tensor.renamed("x")
+        assert hash(tensor) == hash(again[name]) == hash(tensor.renamed("x"))
+    assert model["conv2d_0.w_0"] != model["conv2d_1.w_0"]
+    nan = lodstone.Tensor("a", "float32", [1], np.array([np.nan], "f4"))
+    zero = lodstone.Tensor("a", "float32", [1], np.array([0.0], "f4"))
+    assert nan == lodstone.Tensor("b", "float32", [1], np.array([np.nan], "f4"))
+    assert zero != lodstone.Tensor("a", "float32", [1], np.array([-0.0], "f4"))
+    assert zero != lodstone.Tensor("a", "int32", [1], np.array([0], "i4"))
+    assert zero != lodstone.Tensor("a", "float32", [1, 1], np.array([0.0], "f4"))
+    assert zero != zero.with_lod([[0, 1]])
+    assert zero != np.zeros(1, "f4").tolist() and zero is not None
+
+
+def test_tensors_are_pickled_and_copied():
+    model = lodstone.open(DIGITS)
+    for tensor in model.values():
+        for other in (pickle.loads(pickle.dumps(tensor)), copy.deepcopy(tensor), copy.copy(tensor)):
+            assert (other, other.name) == (tensor, tensor.name)
+    words = lodstone.Tensor("words", "float32", [3], np.arange(3, dtype="f4")).with_lod([[0, 1, 3]])
+    assert pickle.loads(pickle.dumps(words)).lod == [[0, 1, 3]]
+    # What is copied deeply does not change with the array that the tensor was made of.
+    values = np.zeros(2, "f4")
+    tensor = lodstone.Tensor("x", "float32", [2], values)
+    copied = copy.deepcopy(tensor)
+    values[0] = 1
+    assert copied.tolist() == [0, 0] and tensor.tolist() == [1, 0]

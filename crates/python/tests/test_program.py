@@ -775,3 +775,19 @@ def test_optimizers_update_the_parameters_they_are_given():
     assert [parameter.name for parameter, _ in pairs] == ["fc_0.w_0", "fc_1.b_0"]
     updated = [op.input("Param")[0] for op in net.main.global_block().ops if op.type == "momentum"]
     assert sorted(updated) == ["fc_0.w_0", "fc_1.b_0"]
+
+
+def test_names_are_loaded_into_an_empty_program(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    net, _ = regression()
+    lodstone.program.io.save(var_list=net.main.all_parameters(), dir="vars", program=net.main)
+    executor, scope, other = Executor(), Scope(), Scope()
+    executor.run(net.startup, scope=scope)
+    executor.run(net.main, {"x": ONES}, scope=scope)
+    loader = Program()
+    with program_guard(net.main, net.startup):
+        lodstone.program.io.load(var_name_list=["fc_0.w_0"], dir="vars", program=loader)
+    executor.run(loader, scope=other)
+    np.testing.assert_array_equal(np.asarray(other["fc_0.w_0"]), np.asarray(scope["fc_0.w_0"]))
+    assert lodstone.program.io.make_checkpoint is lodstone.checkpoint.make_checkpoint
+    assert lodstone.program.io.save_program is save_program

@@ -141,3 +141,17 @@ def test_models_are_compared():
     inputs, _ = recorded("images")
     found = lodstone.compare(model, model, inputs, outputs_only=True)
     assert found["same"] and all(value["is_output"] for value in found["values"])
+
+
+def test_a_session_has_inputs_and_outputs():
+    session = lodstone.open(DIGITS).session()
+    image = np.zeros([2, 1, 8, 8], "float32")
+    outputs = session({"image": image})
+    assert list(outputs) == session.outputs
+    fetched = lodstone.open(DIGITS).session(fetch=["batch_norm_0.tmp_4", "batch_norm_1.tmp_4"])
+    assert fetched.outputs == ["batch_norm_0.tmp_4", "batch_norm_1.tmp_4"] == list(fetched.run([image]))
+
+
+def test_a_misspelled_input_is_named_with_its_nearest_names():
+    with pytest.raises(lodstone.UnsupportedError, match="no input `imge`.*`image`"):
+        lodstone.open(DIGITS).run({"imge": np.zeros([1, 1, 8, 8], "float32")})

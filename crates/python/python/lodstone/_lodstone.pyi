@@ -99,6 +99,14 @@ class Tensor:
         """The dims, outermost first."""
 
     @property
+    def ndim(self) -> int:
+        """The number of dims."""
+
+    @property
+    def size(self) -> int:
+        """The number of elements."""
+
+    @property
     def stored_shape(self) -> tuple[int, ...]:
         """The dims of `data`; for a sparse tensor, those of the stored elements."""
 
@@ -161,6 +169,27 @@ class Tensor:
     def numpy(self) -> Any:
         """Converts the tensor to a NumPy array: a read-only view of the file, like `lodstone.numpy.array`."""
 
+    def tolist(self) -> Any:
+        """Returns the elements as lists of Python numbers, as NumPy's `tolist` does."""
+
+    def __len__(self) -> int:
+        """Returns the first dim."""
+
+    def __bool__(self) -> bool:
+        """A tensor is true, whatever its elements are."""
+
+    def __eq__(self, other: object, /) -> bool:
+        """Whether the other is a tensor of the same type and dims, with the same bits and LoD; names are not compared."""
+
+    def __hash__(self) -> int: ...
+    def __reduce__(self) -> tuple[Any, tuple[Any, ...]]:
+        """Pickles a tensor of numbers or strings with its LoD, without what its model records about it."""
+
+    def __copy__(self) -> Tensor: ...
+    @staticmethod
+    def _unpickled(
+        name: str, dtype: str, shape: Iterable[int], elements: bytes | list[bytes], lod: list[list[int]]
+    ) -> Tensor: ...
     def __getitem__(self, index: Any, /) -> Any:
         """Selects a part as a NumPy array, of which only that part is read: `tensor[2:5, ..., 0]`."""
 
@@ -212,6 +241,8 @@ class Session:
 
     @property
     def inputs(self) -> list[str]: ...
+    @property
+    def outputs(self) -> list[str]: ...
     def run(self, inputs: list[tuple[str, Any]]) -> dict[str, Any]: ...
     def profile(self) -> list[dict[str, Any]]: ...
 

@@ -21,9 +21,12 @@ Inputs = Mapping[str, Any] | Sequence[Any]
 class Session:
     """A model that is ready to run, any number of times and with inputs of any shapes that it accepts.
 
+    >>> import numpy as np
     >>> session = lodstone.open("examples/digits/paddle").session(threads=1)
-    >>> session.inputs
-    ['image']
+    >>> session.inputs, session.outputs
+    (['image'], ['save_infer_model/scale_0.tmp_0'])
+    >>> session([np.zeros([1, 1, 8, 8], "float32")])["save_infer_model/scale_0.tmp_0"].shape
+    (1, 10)
     """
 
     def __init__(self, session: _lodstone.Session) -> None:
@@ -34,9 +37,16 @@ class Session:
         """The names of the inputs that have no default, in the order of the program."""
         return self._session.inputs
 
+    @property
+    def outputs(self) -> list[str]:
+        """The names of what a run returns, in order."""
+        return self._session.outputs
+
     def run(self, inputs: Inputs) -> dict[str, Any]:
         """Runs the model once, as `Model.run` does."""
         return self._session.run(values(inputs))
+
+    __call__ = run
 
     def profile(self) -> list[dict[str, Any]]:
         """Returns the `type`, `name`, `calls` and `seconds` of each operator in all runs, the slowest first.

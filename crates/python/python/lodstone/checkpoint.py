@@ -38,6 +38,7 @@ that restores the checkpoint when it is run.
 from __future__ import annotations
 
 import json
+import os
 import warnings
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
@@ -58,6 +59,7 @@ __all__ = [
     "get_checkpoint_loader",
     "is_parameter",
     "is_persistable",
+    "latest",
     "load",
     "make_checkpoint",
     "manifest",
@@ -185,6 +187,19 @@ def _json(metadata: Mapping[str, Any] | None) -> str:
 def steps(directory: Path) -> list[int]:
     """Returns the steps of the checkpoints in a directory, oldest first."""
     return _lodstone.checkpoint_steps(directory)
+
+
+@checked
+def latest(directory: Path) -> int | None:
+    """Returns the newest step in a directory; None if it has none, or does not exist yet.
+
+    >>> from lodstone.checkpoint import latest
+    >>> latest(tmp / "nothing") is None
+    True
+    """
+    if not os.path.isdir(directory):
+        return None
+    return max(steps(directory), default=None)
 
 
 @checked

@@ -43,7 +43,7 @@ def load_program(dir: Path) -> Program:
 
 @checked
 def save(
-    vars: Iterable[Variable | str],
+    var_list: Iterable[Variable | str],
     dir: Path = "",
     program: Program | None = None,
     *,
@@ -58,8 +58,8 @@ def save(
     are loaded without reading the others; only this package has such operators. Without `overwrite`, a run fails if a
     file exists.
     """
-    program = _program(vars, program)
-    names = names_of("vars", vars)
+    program = _program(var_list, program)
+    names = names_of("var_list", var_list)
     base, relative = _relative(dir)
     place = placement(filename, merged)
     program._check_directory(base)
@@ -69,7 +69,7 @@ def save(
 
 @checked
 def load(
-    vars: Iterable[Variable | str],
+    var_name_list: Iterable[Variable | str],
     dir: Path = "",
     program: Program | None = None,
     *,
@@ -80,16 +80,17 @@ def load(
 ) -> None:
     """Appends operators to a program that load variables when it is run.
 
-    Variables that the program lacks are declared as in their own program, or in `source`. `records` names all variables
-    in a file, in their order [default: that of the operators that save it, or the order of the names].
+    Variables that the program lacks are declared as in their own program, or in `source` [default: the program that
+    layers are appended to]. `records` names all variables in a file, in their order [default: that of the operators that save it, or the order of the names].
     """
-    variables = [vars] if isinstance(vars, (str, Variable)) else list(vars)
+    is_one = isinstance(var_name_list, (str, Variable))
+    variables = [var_name_list] if is_one else list(var_name_list)
     program = _program([], program)
     if source is None:
         others = [one.program for one in variables if isinstance(one, Variable)]
-        source = others[0] if others else program
+        source = others[0] if others else _with_all(variables, program)
     base, relative = _relative(dir)
-    names, order = names_of("vars", variables), None if records is None else list(records)
+    names, order = names_of("var_name_list", variables), None if records is None else list(records)
     place = placement(filename, merged)
     program._check_directory(base)
     _lodstone.append_load(program._program, names, source._program, relative, place, order)
@@ -221,6 +222,12 @@ def _program(vars: Any, program: Program | None) -> Program:
     found = program or _owner(vars) or default_main_program()
     check_program("program", found)
     return found
+
+
+def _with_all(names: list[Any], program: Program) -> Program:
+    """Returns the program, or the one that layers are appended to if the first lacks one of the variables."""
+    known = {var.name for var in program.list_vars()}
+    return program if known.issuperset(names) else default_main_program()
 
 
 def _owner(variables: Any) -> Program | None:
