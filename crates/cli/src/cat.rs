@@ -1,10 +1,42 @@
 //! `lodstone cat`.
 
+use std::path::PathBuf;
+
+use clap::Args;
 use lodstone::{ConvertOptions, Model, One, Parameter, Target};
 
-use crate::args::Cat;
+use crate::args::options::{Allow, Clobber, Open};
 use crate::stores::{Output, at, for_parts};
 use crate::{Failure, console};
+
+#[derive(Args)]
+#[command(after_help = "\
+Examples:
+  lodstone cat inference conv2d_0.w_0            as text
+  lodstone cat params.pdiparams --index 17       the 18th record, without reading the others
+  lodstone cat inference fc_0.b_0 -o bias.npy    as a NumPy array")]
+pub(crate) struct Cat {
+    /// A file, a directory, or the prefix that the files of a model share
+    pub(crate) path: PathBuf,
+    /// Name of the tensor; optional if there is only one
+    #[arg(conflicts_with = "index")]
+    pub(crate) name: Option<String>,
+    /// Index of the tensor in file order, from 0
+    #[arg(long, value_name = "N")]
+    pub(crate) index: Option<usize>,
+    /// Write a NumPy array to this file instead of printing text
+    #[arg(short, long, value_name = "FILE.npy", conflicts_with = "json")]
+    pub(crate) output: Option<PathBuf>,
+    /// Print JSON (schema 1)
+    #[arg(long)]
+    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) allow: Allow,
+    #[command(flatten)]
+    pub(crate) clobber: Clobber,
+    #[command(flatten)]
+    pub(crate) open: Open,
+}
 
 pub(crate) fn run(arguments: &Cat) -> Result<(), Failure> {
     let options = for_parts(&arguments.path, arguments.open.options()?);

@@ -1,15 +1,77 @@
 //! `lodstone compare`.
 
 use std::io::Write;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-use lodstone::{CompareOptions, ComparedValue, Comparison, PairedBy, RunOptions, Threads};
+use clap::Args;
+use lodstone::DType;
+use lodstone::{CompareOptions, ComparedValue, Comparison, Engine, PairedBy, RunOptions, Threads};
 
-use crate::args::Compare;
+use crate::args::options::{Files, Trust};
+use crate::args::values::{input_shape, input_type, size, threads, tolerance};
 use crate::console::{self, count, plain};
 use crate::run::inputs;
 use crate::stores::at;
 use crate::{Failure, table};
+
+#[derive(Args)]
+pub(crate) struct Compare {
+    /// A model
+    pub(crate) a: PathBuf,
+    /// The model to compare it with
+    pub(crate) b: PathBuf,
+    /// An input, by its name in A: NAME=FILE, or FILE for the next input without a value, or for all
+    /// inputs named in it (npz)
+    #[arg(short, long, value_name = "[NAME=]FILE")]
+    pub(crate) input: Vec<String>,
+    /// Offsets of one LoD level of an input, outermost level first; may be repeated
+    #[arg(long, value_name = "NAME=0,3,7")]
+    pub(crate) lod: Vec<String>,
+    /// Seed of the random elements of inputs without a value
+    #[arg(long, value_name = "SEED", default_value_t = 0)]
+    pub(crate) random_inputs: u64,
+    /// The shape of a random input [default: the declared shape, with 1 for unknown dims]; may be
+    /// repeated
+    #[arg(long, value_name = "NAME:1,3,224,224", value_parser = input_shape)]
+    pub(crate) input_shape: Vec<(String, Vec<u64>)>,
+    /// The element type of a random input that the program does not declare; may be repeated
+    #[arg(long, value_name = "NAME:DTYPE", value_parser = input_type)]
+    pub(crate) input_type: Vec<(String, DType)>,
+    /// Relative tolerance: elements agree if |a - b| <= atol + rtol * |b|
+    #[arg(long, value_name = "NUMBER", default_value = "1e-3", value_parser = tolerance)]
+    pub(crate) rtol: f64,
+    /// Absolute tolerance
+    #[arg(long, value_name = "NUMBER", default_value = "1e-5", value_parser = tolerance)]
+    pub(crate) atol: f64,
+    /// Compare only the outputs, not intermediate values
+    #[arg(long)]
+    pub(crate) outputs_only: bool,
+    /// Engine: `builtin`; for programs that are ONNX or lowered to it also `reference`, without
+    /// fused operators, and `onnxruntime`
+    #[arg(long, value_name = "ENGINE", default_value = "builtin")]
+    pub(crate) engine: Engine,
+    /// Engine of the second model [default: the same]; compares engines if the models are one
+    #[arg(long, value_name = "ENGINE")]
+    pub(crate) engine_b: Option<Engine>,
+    /// The library of ONNX Runtime, or its directory [default: `ORT_DYLIB_PATH`, or that of an
+    /// installed Python package `onnxruntime`]
+    #[arg(long, value_name = "PATH")]
+    pub(crate) engine_path: Option<PathBuf>,
+    /// Number of threads [default: one per processor]
+    #[arg(long, value_name = "N", value_parser = threads)]
+    pub(crate) threads: Option<usize>,
+    /// Memory limit for the tensors of each run (512MiB, 8GiB) [default: the available memory, within
+    /// the limits of the process and its control group]
+    #[arg(long, value_name = "SIZE", value_parser = size)]
+    pub(crate) memory_limit: Option<u64>,
+    /// Print JSON (schema 1)
+    #[arg(long)]
+    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) files: Files,
+    #[command(flatten)]
+    pub(crate) trust: Trust,
+}
 
 /// Reports whether the outputs of two models agree.
 pub(crate) fn run(arguments: &Compare) -> Result<bool, Failure> {

@@ -4,7 +4,7 @@ use std::error::Error;
 use std::ffi::OsString;
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 
 use anstyle::{AnsiColor, Style};
 use bytesize::ByteSize;
@@ -36,6 +36,13 @@ static VERBOSITY: AtomicU8 = AtomicU8::new(Verbosity::Normal as u8);
 
 pub(crate) fn set_verbosity(verbosity: Verbosity) {
     VERBOSITY.store(verbosity as u8, Ordering::Relaxed);
+}
+
+/// Whether the running command prints JSON.
+static JSON: AtomicBool = AtomicBool::new(false);
+
+pub(crate) fn set_json(is: bool) {
+    JSON.store(is, Ordering::Relaxed);
 }
 
 fn prints(min: Verbosity) -> bool {
@@ -71,8 +78,28 @@ pub(crate) fn json(value: &impl Serialize) -> Result<(), Failure> {
     })
 }
 
-/// Reports an error, its causes (if verbose) and a hint.
+/// An error as JSON.
+#[derive(Serialize)]
+struct Failed {
+    /// Version of this structure.
+    schema: u32,
+    error: Description,
+}
+
+#[derive(Serialize)]
+struct Description {
+    message: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    hint: Option<String>,
+}
+
+/// Reports an error, its causes (if verbose) and a hint. It is also a document of a command that prints JSON.
 pub(crate) fn error(failure: &(dyn Error + 'static)) {
+    if JSON.load(Ordering::Relaxed) {
+        let description = Description { message: failure.to_string(), hint: hint::of(failure) };
+        // A closed stdout is reported below, if anywhere.
+        let _ = json(&Failed { schema: 1, error: description });
+    }
     line("error", AnsiColor::Red, &failure.to_string());
     let (mut shown, mut next) = (failure.to_string(), failure.source());
     while let Some(cause) = next {

@@ -2,18 +2,60 @@
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
+use clap::Args;
 use lodstone::{
     Change, Detail, Diff, DiffOptions, Difference, Model, OperatorChange, OperatorPlace,
-    ProgramDifference, Progress, Renames, Which,
+    ProgramDifference, Progress, Which,
 };
 use serde::Serialize;
 
-use crate::args::Diff as Arguments;
+use crate::args::options::{Files, Renaming, Trust};
+use crate::args::values::tolerance;
 use crate::console::{self, count, plain};
 use crate::stores::{at, for_parts, shown};
 use crate::{Failure, progress, table};
+
+#[derive(Args)]
+#[command(after_help = "\
+Examples:
+  lodstone diff before.pdmodel after.pdmodel
+  lodstone diff resnet50/ resnet50.safetensors   across formats
+  lodstone diff a.npz b.npz --rtol 1e-5 --atol 1e-8
+  lodstone diff paddle.pdparams torch.safetensors --rename names.txt --transpose '*linear*.weight'")]
+pub(crate) struct Arguments {
+    /// A model
+    pub(crate) a: PathBuf,
+    /// The model to compare it with
+    pub(crate) b: PathBuf,
+    #[command(flatten)]
+    pub(crate) renaming: Renaming,
+    /// Transpose matrices of A whose names match first; may be repeated
+    #[arg(long, value_name = "GLOB")]
+    pub(crate) transpose: Vec<String>,
+    /// Relative tolerance: numbers are equal if |a - b| <= atol + rtol * |b| [default: 0]
+    #[arg(long, value_name = "NUMBER", default_value = "0", hide_default_value = true)]
+    #[arg(value_parser = tolerance)]
+    pub(crate) rtol: f64,
+    /// Absolute tolerance [default: 0]
+    #[arg(long, value_name = "NUMBER", default_value = "0", hide_default_value = true)]
+    #[arg(value_parser = tolerance)]
+    pub(crate) atol: f64,
+    /// Print JSON (schema 1)
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Read the parameters of A from this file or directory
+    #[arg(long, value_name = "PATH")]
+    pub(crate) params_a: Option<PathBuf>,
+    /// Read the parameters of B from this file or directory
+    #[arg(long, value_name = "PATH")]
+    pub(crate) params_b: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) files: Files,
+    #[command(flatten)]
+    pub(crate) trust: Trust,
+}
 
 /// A comparison as JSON.
 #[derive(Serialize)]
@@ -37,9 +79,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<bool, Failure> {
     let progress = Progress::default();
     progress::cancel_on_interrupt(&progress)?;
     let options = DiffOptions::default()
-        .with_renames(
-            arguments.rename.as_deref().map(Renames::load).transpose()?.unwrap_or_default(),
-        )
+        .with_renames(arguments.renaming.renames()?)
         .with_transpose(arguments.transpose.clone())
         .with_rtol(arguments.rtol)
         .with_atol(arguments.atol)

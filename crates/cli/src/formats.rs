@@ -2,11 +2,21 @@
 
 use std::io::Write;
 
+use clap::Args;
 use lodstone::{Capabilities, capabilities};
 use serde::Serialize;
 
-use crate::args::Formats;
 use crate::{Failure, console, table};
+
+#[derive(Args)]
+pub(crate) struct Formats {
+    /// Print which formats each is converted to, with its program and without
+    #[arg(long)]
+    pub(crate) conversions: bool,
+    /// Print JSON (schema 1)
+    #[arg(long)]
+    pub(crate) json: bool,
+}
 
 /// The formats as JSON.
 #[derive(Serialize)]

@@ -42,7 +42,7 @@ mod version;
 use std::ffi::OsString;
 use std::time::Instant;
 
-use clap::{CommandFactory, Parser};
+use clap::{ArgMatches, CommandFactory, FromArgMatches};
 
 use args::{Arguments, Command};
 
@@ -83,10 +83,14 @@ pub fn run(arguments: Vec<OsString>) -> u8 {
         return status(console::out(version::details().as_bytes()).map(yes));
     }
     let given = std::iter::once("lodstone".into()).chain(arguments).collect::<Vec<OsString>>();
-    let arguments =
-        Arguments::try_parse_from(&given).unwrap_or_else(|error| console::usage(&given, &error));
+    let parsed = command().try_get_matches_from(&given).and_then(|matches| {
+        let arguments = Arguments::from_arg_matches(&matches)?;
+        Ok((arguments, asks_for_json(&matches)))
+    });
+    let (arguments, is_json) = parsed.unwrap_or_else(|error| console::usage(&given, &error));
     arguments.global.color.write_global();
     console::set_verbosity(arguments.global.verbosity());
+    console::set_json(is_json);
     #[cfg(feature = "remote")]
     remote::configure(&arguments.global);
     let started = Instant::now();
@@ -117,6 +121,14 @@ pub fn run(arguments: Vec<OsString>) -> u8 {
     remote::report();
     console::detail(&format!("took {:.3} s", started.elapsed().as_secs_f64()));
     status(result)
+}
+
+/// Returns whether the innermost subcommand has the option `--json`.
+fn asks_for_json(matches: &ArgMatches) -> bool {
+    match matches.subcommand() {
+        Some((_, inner)) => asks_for_json(inner),
+        None => matches!(matches.try_get_one("json"), Ok(Some(true))),
+    }
 }
 
 /// Reports a failure, and returns the exit status.

@@ -1,13 +1,33 @@
 //! `lodstone ops`.
 
 use std::io::Write;
+use std::path::PathBuf;
 
+use clap::Args;
 use lodstone::{OperatorSupport, OperatorTarget, operators};
 
-use crate::args::Ops;
+use crate::args::options::Open;
 use crate::console::{self, count, plain};
 use crate::stores::at;
 use crate::{Failure, table};
+
+#[derive(Args)]
+#[command(after_help = "\
+Examples:
+  lodstone ops model/                        can it be exported to ONNX?
+  lodstone ops net.onnx --target run         does it run without ONNX Runtime?")]
+pub(crate) struct Ops {
+    /// A file, a directory, or the prefix that the files of a model share
+    pub(crate) path: PathBuf,
+    /// What the operators are for
+    #[arg(long, value_name = "TARGET", value_parser = ["onnx", "run"], default_value = "onnx")]
+    pub(crate) target: String,
+    /// Print JSON (schema 1)
+    #[arg(long)]
+    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) open: Open,
+}
 
 /// Reports whether all operators of a model are supported.
 pub(crate) fn run(arguments: &Ops) -> Result<bool, Failure> {

@@ -1,12 +1,28 @@
 //! `lodstone recover`.
 
+use std::path::PathBuf;
+
+use clap::Args;
 use lodstone::Recovery;
 use serde::Serialize;
 
 use crate::Failure;
-use crate::args::Recover;
 use crate::console::{self, count};
 use crate::stores::at;
+
+#[derive(Args)]
+#[command(after_help = "\
+Examples:
+  lodstone recover models/                       after an interrupted write to models/
+  lodstone recover .                             after `convert` to a file in this directory
+  lodstone recover models/ --json")]
+pub(crate) struct Recover {
+    /// Target directory of the interrupted write
+    pub(crate) directory: PathBuf,
+    /// Print JSON (schema 1)
+    #[arg(long)]
+    pub(crate) json: bool,
+}
 
 /// A recovery as JSON.
 #[derive(Serialize)]

@@ -1,19 +1,107 @@
 //! `lodstone run`.
 
 use std::io::Write;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use clap::Args;
+use lodstone::DType;
 use lodstone::{
-    ConvertOptions, Dirs, Inputs, Kind, Loss, Model, OpenOptions, Output as ModelOutput, Parameter,
-    Paths, Profile, RunOptions, Session, Target, Tensor, Threads, Value,
+    ConvertOptions, Dirs, Engine, Inputs, Kind, Loss, Model, OpenOptions, Output as ModelOutput,
+    Parameter, Paths, Profile, RunOptions, Session, Target, Tensor, Threads, Value,
 };
 
-use crate::args::Run;
+use crate::args::options::{Allow, Clobber, Directories, Open};
+use crate::args::values::{formats, input_shape, input_type, size, threads};
 use crate::console::{self, plain};
 use crate::stores::{Output, STANDARD, at};
 use crate::{Failure, table};
+
+#[derive(Args)]
+#[command(after_help = "\
+Examples:
+  lodstone run lenet/ -i img=digit.npy                 print the outputs
+  lodstone run lenet/ -i inputs.npz -o outputs.npz     inputs by their names in the archive
+  lodstone run lenet/ -i img=digit.npy --fetch fc_0.tmp_1   an intermediate value
+  lodstone run main/ --loader checkpoint/ -i img=digit.npy --fetch fc_0.tmp_1
+  lodstone run tagger/ -i words=ids.npy --lod words=0,3,7")]
+pub(crate) struct Run {
+    /// A file, a directory, or the prefix that the files of a model share
+    pub(crate) path: PathBuf,
+    /// An input: NAME=FILE, or FILE for the next input without a value, or for all inputs named in
+    /// it (npz); an existing file with `=` in its path is a FILE
+    #[arg(short, long, value_name = "[NAME=]FILE")]
+    pub(crate) input: Vec<String>,
+    /// Offsets of one LoD level of an input, outermost level first; may be repeated
+    #[arg(long, value_name = "NAME=0,3,7")]
+    pub(crate) lod: Vec<String>,
+    /// Fill inputs without a value with random elements from this seed: floats uniform in [0, 1),
+    /// integers 0 or 1
+    #[arg(long, value_name = "SEED")]
+    pub(crate) random_inputs: Option<u64>,
+    /// The shape of a random input [default: the declared shape, with 1 for unknown dims]; may be
+    /// repeated
+    #[arg(long, value_name = "NAME:1,3,224,224", value_parser = input_shape, requires = "random_inputs")]
+    pub(crate) input_shape: Vec<(String, Vec<u64>)>,
+    /// The element type of a random input that the program does not declare [default: float32]; may
+    /// be repeated
+    #[arg(long, value_name = "NAME:DTYPE", value_parser = input_type, requires = "random_inputs")]
+    pub(crate) input_type: Vec<(String, DType)>,
+    /// Return this value instead of the outputs of the program; may be repeated
+    #[arg(long, value_name = "NAME")]
+    pub(crate) fetch: Vec<String>,
+    /// Print all elements of the outputs instead of their statistics
+    #[arg(long)]
+    pub(crate) full: bool,
+    /// Write the outputs to a file instead of printing them
+    #[arg(short, long, value_name = "FILE", conflicts_with_all = ["json", "full"])]
+    pub(crate) output: Option<PathBuf>,
+    /// Format to write [default: by the extension of the output]
+    #[arg(long, value_name = "FORMAT", value_parser = formats(), requires = "output")]
+    pub(crate) to: Option<String>,
+    /// Print JSON (schema 1)
+    #[arg(long)]
+    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) allow: Allow,
+    #[command(flatten)]
+    pub(crate) clobber: Clobber,
+    /// Run the loader of the checkpoint in this directory first, in the same scope
+    #[arg(long, value_name = "DIR")]
+    pub(crate) loader: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) directories: Directories,
+    /// Let the program read and write files outside of these directories
+    #[arg(long)]
+    pub(crate) allow_outside_paths: bool,
+    /// Engine: `builtin`; for programs that are ONNX or lowered to it also `reference`, without
+    /// fused operators, and `onnxruntime`
+    #[arg(long, value_name = "ENGINE", default_value = "builtin")]
+    pub(crate) engine: Engine,
+    /// The library of ONNX Runtime, or its directory [default: `ORT_DYLIB_PATH`, or that of an
+    /// installed Python package `onnxruntime`]
+    #[arg(long, value_name = "PATH")]
+    pub(crate) engine_path: Option<PathBuf>,
+    /// Number of threads [default: one per processor]
+    #[arg(long, value_name = "N", value_parser = threads)]
+    pub(crate) threads: Option<usize>,
+    /// Memory limit for the tensors of the run (512MiB, 8GiB) [default: the available memory, within
+    /// the limits of the process and its control group]
+    #[arg(long, value_name = "SIZE", value_parser = size, alias = "max-memory")]
+    pub(crate) memory_limit: Option<u64>,
+    /// Fail after N operators, counting every iteration of a loop
+    #[arg(long, value_name = "N")]
+    pub(crate) max_steps: Option<u64>,
+    /// Run N times, and report the time of the first run and the median and spread of the others
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) repeat: u32,
+    /// Report the time of each operator
+    #[arg(long)]
+    pub(crate) profile: bool,
+    #[command(flatten)]
+    pub(crate) open: Open,
+}
 
 /// Maximum number of elements of an output that is printed in full.
 const MAX_PRINTED: u64 = 16;

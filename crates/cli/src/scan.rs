@@ -1,15 +1,52 @@
 //! `lodstone scan`.
 
 use std::io::{self, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
+use clap::Args;
 use lodstone::{Accepted, Danger, DangerKind, Progress, Scan, ScanOptions, Unknown, Verdict};
 
-use crate::args::Scan as Arguments;
+use crate::args::options::Files;
+use crate::args::values::kinds;
 use crate::console::{self, count, plain};
 use crate::paths::{About, each};
 use crate::stores::{at, for_parts, shown};
 use crate::{Answer, Failure, progress, sarif};
+
+#[derive(Args)]
+#[command(after_help = "\
+Examples:
+  lodstone scan model.pdparams
+  lodstone scan downloaded/                      every file in the directory tree
+  lodstone scan downloaded/ --ignore '*.png'     accept unknown files with these names
+  lodstone scan model.pdmodel --ignore source    accept paths of the training script
+  lodstone scan model.joblib --allow-import sklearn.pipeline.Pipeline
+  lodstone scan downloaded/ --only callable --sarif > scan.sarif
+  lodstone scan checkpoint.pt --json")]
+pub(crate) struct Arguments {
+    /// Files, directories, or prefixes that the files of a model share
+    #[arg(required = true, value_name = "PATH")]
+    pub(crate) paths: Vec<PathBuf>,
+    /// Report only findings of this kind; may be repeated
+    #[arg(long, value_name = "KIND", value_parser = kinds())]
+    pub(crate) only: Vec<String>,
+    /// Ignore findings of this kind, or accept unknown files whose path below PATH, or name, matches
+    /// (`*`, `?`, `[..]`, `{a,b}`); findings in accepted files still count; may be repeated
+    #[arg(long, value_name = "KIND|GLOB")]
+    pub(crate) ignore: Vec<String>,
+    /// Accept pickles that import this callable and call it with any arguments, such as
+    /// `sklearn.pipeline.Pipeline`; what it returns may not be called; may be repeated
+    #[arg(long, value_name = "MODULE.NAME")]
+    pub(crate) allow_import: Vec<String>,
+    /// Print JSON (schema 2), one document for each path
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Print SARIF 2.1.0, for code-scanning services
+    #[arg(long, conflicts_with = "json")]
+    pub(crate) sarif: bool,
+    #[command(flatten)]
+    pub(crate) files: Files,
+}
 
 /// Lists the risks of models, and the files that were not understood.
 pub(crate) fn run(arguments: &Arguments) -> Result<Answer, Failure> {

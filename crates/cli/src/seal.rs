@@ -1,12 +1,34 @@
 //! `lodstone seal`.
 
+use std::path::PathBuf;
+
+use clap::Args;
 use lodstone::{Progress, Sealing};
 use serde::Serialize;
 
-use crate::args::Seal;
+use crate::args::options::Whole;
 use crate::console::{self, count, plain, size};
 use crate::stores::at;
 use crate::{Failure, progress};
+
+#[derive(Args)]
+#[command(after_help = "\
+Examples:
+  lodstone seal resnet50/                        writes resnet50/lodstone.seal
+  lodstone seal model.safetensors                writes lodstone.seal beside it
+  lodstone seal model.safetensors --replace      after an intended change")]
+pub(crate) struct Seal {
+    /// A file, a directory, or the prefix that the files of a model share
+    pub(crate) path: PathBuf,
+    /// Seal the current contents, even if they differ from an existing seal
+    #[arg(long)]
+    pub(crate) replace: bool,
+    /// Print JSON (schema 1)
+    #[arg(long)]
+    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) open: Whole,
+}
 
 /// A seal as JSON.
 #[derive(Serialize)]

@@ -1,16 +1,18 @@
 //! `lodstone train`.
 
+pub(crate) mod args;
+
 use std::collections::HashMap;
 use std::ffi::OsString;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use lodstone::checkpoint::{Manager, ManagerOptions, Saved, Serial};
-use lodstone::{Blob, Dirs, Location, Progress, Renames, SampleOptions, TrainOptions, Training};
+use lodstone::{Blob, Dirs, Location, Progress, SampleOptions, TrainOptions, Training};
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-use crate::args::Train;
+use self::args::Train;
 use crate::console::{self, plain};
 #[cfg(feature = "plots")]
 use crate::plot::plot;
@@ -55,9 +57,7 @@ pub(crate) fn run(arguments: &Train) -> Result<(), Failure> {
         .with_dirs(dirs)
         .with_resume(checkpoints.as_mut().and_then(|checkpoints| checkpoints.newest.take()))
         .with_partial(arguments.partial)
-        .with_renames(
-            arguments.rename.as_deref().map(Renames::load).transpose()?.unwrap_or_default(),
-        );
+        .with_renames(arguments.renaming.renames()?);
     let mut training = Training::new(&model, inputs(&arguments.data, &arguments.lod)?, options)?;
     console::warnings(&training.warnings());
     let is_resumed = training.restored().is_some();

@@ -1,15 +1,37 @@
 //! `lodstone verify`.
 
 use std::io::{self, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
+use clap::Args;
 use lodstone::{Progress, Verification};
 
-use crate::args::Verify;
+use crate::args::options::Whole;
 use crate::console::{self, count, plain, size};
 use crate::paths::{About, each};
 use crate::stores::{at, shown};
 use crate::{Answer, Failure, progress};
+
+#[derive(Args)]
+#[command(after_help = "\
+Examples:
+  lodstone verify resnet50/
+  lodstone verify model.safetensors --sealed     exit 2 if there is no seal
+  lodstone verify models/*                       exit 1 if one of them is damaged
+  lodstone verify model.safetensors --json")]
+pub(crate) struct Verify {
+    /// Models: files, directories, or prefixes that the files of a model share
+    #[arg(required = true, value_name = "PATH")]
+    pub(crate) paths: Vec<PathBuf>,
+    /// Print JSON (schema 1), one document for each model
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Require a seal: exit 2 if there is none
+    #[arg(long)]
+    pub(crate) sealed: bool,
+    #[command(flatten)]
+    pub(crate) open: Whole,
+}
 
 /// Checks whether models are intact.
 pub(crate) fn run(arguments: &Verify) -> Result<Answer, Failure> {

@@ -12,6 +12,7 @@ mod documents;
 mod exhausted;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 mod faults;
+mod habits;
 mod hints;
 mod inspect;
 mod program;

@@ -30,6 +30,8 @@ pub struct Format {
     /// The extension of its files, after a dot, or after a dash if the extension itself contains a dot. An output path
     /// with this extension selects the format.
     pub extension: &'static str,
+    /// Other extensions that its files have elsewhere. They select the format of an output, too.
+    pub other_extensions: &'static [&'static str],
     /// Whether the writer itself writes into a directory; other formats write a file in it.
     pub into_directory: bool,
     /// The lookup of its files by a common prefix, if they share one.
@@ -115,6 +117,13 @@ impl Format {
     }
 
     /// Returns whether the name of an output path selects this format.
+    pub fn is_selected_by(&self, path: &Location) -> bool {
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        let ends = |end: &&str| name.strip_suffix(end).is_some_and(|stem| stem.ends_with('.'));
+        self.is_named_by(path) || self.other_extensions.iter().any(|end| ends(&end))
+    }
+
+    /// Returns whether a path has the extension of this format.
     pub fn is_named_by(&self, path: &Location) -> bool {
         let name = path.file_name().unwrap_or_default().to_string_lossy();
         let stem = name.strip_suffix(self.extension).filter(|_| !self.extension.is_empty());

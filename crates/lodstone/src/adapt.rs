@@ -76,7 +76,28 @@ impl Renames {
         Ok(renames)
     }
 
-    /// Adds a tensor name and its new name.
+    /// Adds an old name and a new one, as a line of a [map](Self::parse) has them.
+    ///
+    /// # Errors
+    /// [`Error::Renames`] with the old name.
+    pub fn with(mut self, old: &str, new: &str) -> Result<Self> {
+        let added = self.add(old, new);
+        added.map_err(|why| Error::Renames { place: format!("`{old}`"), why: why.to_owned() })?;
+        Ok(self)
+    }
+
+    /// Adds the names of another map. Patterns of this one take precedence.
+    ///
+    /// # Errors
+    /// [`Error::Renames`] if they give an old name different new names.
+    pub fn and(mut self, other: Self) -> Result<Self> {
+        for (old, new) in other.exact.into_iter().chain(other.patterns) {
+            self = self.with(&old, &new)?;
+        }
+        Ok(self)
+    }
+
+    /// Creates a map from names of tensors to new ones.
     pub(crate) fn exact(names: impl IntoIterator<Item = (String, String)>) -> Self {
         Self { exact: names.into_iter().collect(), patterns: Vec::new() }
     }

@@ -262,7 +262,7 @@ pub fn target_format(
             lodstone_formats::named(name).ok_or_else(|| Error::UnknownFormat(name.to_owned()))
         }
         None => {
-            let by_name = FORMATS.iter().find(|format| format.is_named_by(out));
+            let by_name = FORMATS.iter().find(|format| format.is_selected_by(out));
             by_name.copied().ok_or_else(|| Error::UnclearTarget(out.display().to_string()))
         }
     }

@@ -130,24 +130,66 @@ pub(crate) fn open_files(path: &Location, options: &OpenOptions) -> Result<Model
         file = options.file(path)?;
         head = file.head(4096)?;
     }
-    let probe = Probe { path, head: &head, len: file.len(), entries: entries.as_deref() };
-    let mut formats = FORMATS.iter().filter(|format| (format.detect)(&probe));
-    let Some(format) = formats.next() else {
-        return match &entries {
-            Some(entries) => open_only_model_in(path, entries, options),
-            None => Err(unrecognized(&file, &probe).into()),
-        };
+    let Some(entries) = entries else {
+        let probe = Probe { path, head: &head, len: file.len(), entries: None };
+        let format = FORMATS.iter().find(|format| (format.detect)(&probe));
+        let format = format.ok_or_else(|| unrecognized(&file, &probe))?;
+        return Ok((format.read)(path, options)?);
     };
+    match open_directory(path, &entries, options) {
+        Err(Error::Format(error)) if matches!(error, lodstone_formats::Error::NoModel { .. }) => {
+            let inner = models_in_subdirectories(path, &entries, options);
+            if inner.is_empty() {
+                return Err(error.into());
+            }
+            let why = format!("its subdirectories have models, open one of them: {}", some(inner));
+            Err(lodstone_formats::Error::NoModel { path: path.to_path_buf(), why }.into())
+        }
+        opened => opened,
+    }
+}
+
+/// Opens the model whose files are in a directory.
+fn open_directory(path: &Location, entries: &[Entry], options: &OpenOptions) -> Result<Model> {
+    let probe = Probe { path, head: &[], len: 0, entries: Some(entries) };
+    let mut formats = FORMATS.iter().filter(|format| (format.detect)(&probe));
+    let Some(format) = formats.next() else { return open_only_model_in(path, entries, options) };
     let mut model = (format.read)(path, options)?;
-    if entries.is_some()
-        && let Some(other) = formats.next()
-    {
+    if let Some(other) = formats.next() {
         let (this, other) = (format.name, other.name);
         let warning =
             format!("the directory also contains a {other} model; opened the {this} model");
         model.report.warn(warning);
     }
     Ok(model)
+}
+
+/// Returns the subdirectories that are models, or have files of models, for a message: what cannot be read is none.
+fn models_in_subdirectories(
+    path: &Location,
+    entries: &[Entry],
+    options: &OpenOptions,
+) -> Vec<String> {
+    /// The maximum number of entries of each directory that are looked at.
+    const MAX_ENTRIES: usize = 100;
+    let is_model = |probe: &Probe<'_>| FORMATS.iter().any(|format| (format.detect)(probe));
+    let is_file_of_model = |path: &Location| {
+        let Ok(file) = options.file(path) else { return false };
+        let Ok(head) = file.head(4096) else { return false };
+        is_model(&Probe { path, head: &head, len: file.len(), entries: None })
+    };
+    let has_model = |entry: &&Entry| {
+        let inner = path.join(&entry.name);
+        let Ok(entries) = inner.list() else { return false };
+        let mut files = entries.iter().filter(|entry| !entry.is_dir).take(MAX_ENTRIES);
+        is_model(&Probe { path: &inner, head: &[], len: 0, entries: Some(&entries) })
+            || files.any(|file| is_file_of_model(&inner.join(&file.name)))
+    };
+    let directories = entries.iter().filter(|entry| entry.is_dir).take(MAX_ENTRIES);
+    let mut names: Vec<String> =
+        directories.filter(has_model).map(|entry| format!("`{}`", entry.name)).collect();
+    names.sort();
+    names
 }
 
 /// Completes an interrupted write into a directory, and removes the temporary files of killed processes

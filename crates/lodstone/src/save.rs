@@ -33,8 +33,8 @@ impl Save for Model {
     fn save(&self, path: impl Into<Location>) -> Result<Conversion> {
         let path = path.into();
         let own = lodstone_formats::named(&self.format);
-        let is_own = own.is_some_and(|own| own.is_named_by(&path));
-        let names_another = FORMATS.iter().any(|format| format.is_named_by(&path)) && !is_own;
+        let is_own = own.is_some_and(|own| own.is_selected_by(&path));
+        let names_another = FORMATS.iter().any(|format| format.is_selected_by(&path)) && !is_own;
         if own.is_none() && !names_another {
             return Err(Error::UnclearTarget(path.to_string()));
         }

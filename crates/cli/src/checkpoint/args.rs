@@ -6,7 +6,8 @@ use clap::builder::PossibleValuesParser;
 use clap::{Args, Subcommand};
 use lodstone::SHARD_FORMATS;
 
-use crate::args::{Allow, Clobber, Open, formats};
+use crate::args::options::{Allow, Clobber, Open};
+use crate::args::values::formats;
 
 #[derive(Args)]
 #[command(after_help = "\

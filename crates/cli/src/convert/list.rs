@@ -6,9 +6,9 @@ use std::path::{Component, Path, PathBuf};
 use lodstone::{Atomicity, Error, FORMATS, Format, FormatError, Location, Progress, StoreError};
 use serde::Serialize;
 
+use super::args::Convert;
 use super::options;
 use crate::Failure;
-use crate::args::Convert;
 use crate::console::{self, count, plain, size};
 use crate::progress;
 use crate::stores::{at, scheme_of, shown};

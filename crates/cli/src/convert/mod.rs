@@ -1,17 +1,18 @@
 //! `lodstone convert`.
 
+pub(crate) mod args;
 mod list;
 
 use std::collections::BTreeMap;
 use std::path::Path;
 
 use lodstone::{
-    CompareOptions, Conversion, ConvertOptions, DType, Engine, ExternalData, Inputs, Model,
-    ParameterNames, Progress, Renames, Target,
+    CompareOptions, Conversion, ConvertOptions, Engine, ExternalData, Inputs, Model,
+    ParameterNames, Progress, Target,
 };
 use serde::Serialize;
 
-use crate::args::Convert;
+use self::args::Convert;
 use crate::console::{self, count, plain, size};
 use crate::run::{inputs, level};
 use crate::stores::{Output, at};
@@ -35,16 +36,14 @@ fn options(arguments: &Convert, progress: &Progress) -> Result<ConvertOptions, F
         .with_to(to)
         .with_include(arguments.include.clone())
         .with_exclude(arguments.exclude.clone())
-        .with_renames(
-            arguments.rename.as_deref().map(Renames::load).transpose()?.unwrap_or_default(),
-        )
+        .with_renames(arguments.renaming.renames()?)
         .with_names(match arguments.names.as_str() {
             "structured" => ParameterNames::Structured,
             _ => ParameterNames::Program,
         })
         .with_transpose(arguments.transpose.clone())
         .with_keep_io(arguments.keep_io)
-        .with_cast(arguments.cast.as_deref().and_then(DType::from_name))
+        .with_cast(arguments.cast)
         .with_opset(arguments.opset)
         .with_custom_domain(arguments.custom_ops.clone())
         .with_lod(arguments.lod.iter().map(|given| level(given)).collect::<Result<_, _>>()?)

@@ -5,8 +5,8 @@ use std::path::Path;
 
 use lodstone::{Field, FileMap};
 
+use super::args::Inspect;
 use super::tables;
-use crate::args::Inspect;
 use crate::console::{self, plain};
 use crate::paths::About;
 use crate::stores::at;

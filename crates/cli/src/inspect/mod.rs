@@ -1,5 +1,6 @@
 //! `lodstone inspect`.
 
+pub(crate) mod args;
 mod bytes;
 mod summary;
 mod tables;
@@ -9,7 +10,7 @@ use std::path::Path;
 
 use lodstone::{GraphFormat, InspectOptions, Layer, Layers, Model};
 
-use crate::args::Inspect;
+use self::args::Inspect;
 use crate::console::{self, count, plain, size};
 use crate::paths::{About, each};
 use crate::stores::{at, for_parts, shown};

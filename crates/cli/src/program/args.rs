@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand};
 use lodstone::{DeriveOptions, Placement};
 
-use crate::args::{Clobber, Open};
+use crate::args::options::{Clobber, Open};
 
 #[derive(Args)]
 #[command(after_help = "\

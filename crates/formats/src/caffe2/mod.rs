@@ -81,6 +81,7 @@ pub static BINARY: Format = Format {
     externals: false,
     into_directory: true,
     extension: "",
+    other_extensions: &[],
     prefix: Some(Prefix { endings: &["_predict_net.pb"], find: layout::by_prefix }),
     detect: detect::detect,
     record: None,

@@ -113,6 +113,7 @@ pub(crate) const fn binary(name: &'static str, title: &'static str, dialect: Dia
         externals: true,
         into_directory: false,
         extension: "",
+        other_extensions: &[],
         prefix: None,
         // Detected as the first one, whose reader determines the actual format.
         detect: |_: &Probe<'_>| false,

@@ -79,6 +79,7 @@ pub static FORMAT: Format = Format {
     externals: false,
     into_directory: true,
     extension: "safetensors",
+    other_extensions: &[],
     prefix: None,
     detect: detect::detect,
     record: None,

@@ -41,6 +41,7 @@ pub static BUNDLE: Format = Format {
     externals: false,
     into_directory: true,
     extension: "symbol.json",
+    other_extensions: &[],
     prefix: Some(Prefix {
         endings: &["-symbol.json", "-model.json", "-0000.params"],
         find: detect::by_prefix,

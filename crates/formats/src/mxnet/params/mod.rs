@@ -95,6 +95,7 @@ pub static PARAMS: Format = Format {
     externals: false,
     into_directory: false,
     extension: "params",
+    other_extensions: &[],
     prefix: None,
     detect: |probe| is_params(probe.head, probe.len),
     record: None,

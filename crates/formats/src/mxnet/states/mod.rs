@@ -71,6 +71,7 @@ pub static FORMAT: Format = Format {
     externals: false,
     into_directory: false,
     extension: "states",
+    other_extensions: &[],
     prefix: None,
     detect: detect::detect,
     record: None,

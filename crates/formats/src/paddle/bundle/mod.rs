@@ -72,6 +72,7 @@ const fn part(name: &'static str, title: &'static str, extension: &'static str) 
         aligns,
         externals,
         extension,
+        other_extensions: &[],
         into_directory: false,
         prefix,
         detect,
@@ -195,6 +196,7 @@ pub static PICKLE: Format = Format {
         ..TENSORS
     },
     aligns: false,
+    other_extensions: &["pdopt"],
     stage: crate::paddle::pickle::write,
     ..part(crate::paddle::pickle::NAME, "Paddle pickle (`paddle.save`)", "pdparams")
 };

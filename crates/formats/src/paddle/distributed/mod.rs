@@ -39,6 +39,7 @@ pub(crate) static FORMAT: Format = Format {
     title: "distributed checkpoints of PaddlePaddle 3",
     holds: Holds { dtype: |_| true, ..PICKLE.holds },
     extension: "",
+    other_extensions: &[],
     into_directory: true,
     detect: checkpoint::detect,
     read: checkpoint::read,

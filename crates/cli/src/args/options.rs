@@ -1,0 +1,167 @@
+//! Options that several commands have.
+
+use std::num::NonZeroU32;
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use lodstone::{
+    Dirs, Limits, Links, Location, Loss, OpenOptions, Renames, StoreError, WriteOptions,
+};
+
+use crate::Failure;
+use crate::args::values::losses;
+use crate::stores::at;
+
+/// How a model is opened.
+#[derive(Args)]
+pub(crate) struct Open {
+    #[command(flatten)]
+    whole: Whole,
+    #[command(flatten)]
+    trust: Trust,
+    /// Open this program of a model with several, without the others [default: `main`]
+    #[arg(long, value_name = "NAME")]
+    program: Option<String>,
+}
+
+impl Open {
+    pub(crate) fn options(&self) -> Result<OpenOptions, Failure> {
+        Ok(self.trust.options(self.whole.options()?).with_program(self.program.clone()))
+    }
+}
+
+/// How a model is opened to be verified or sealed.
+#[derive(Args)]
+pub(crate) struct Whole {
+    /// Read the parameters from this file or directory
+    #[arg(long, value_name = "PATH")]
+    params: Option<PathBuf>,
+    #[command(flatten)]
+    files: Files,
+}
+
+impl Whole {
+    pub(crate) fn options(&self) -> Result<OpenOptions, Failure> {
+        self.files.options(self.params.as_deref())
+    }
+}
+
+/// How files are found and read.
+#[derive(Args)]
+pub(crate) struct Files {
+    /// Follow symbolic links that leave the directory of the model, as in download caches
+    #[arg(long)]
+    follow_links: bool,
+    /// Read files instead of mapping them into memory; safe for files that others may truncate
+    #[arg(long)]
+    no_mmap: bool,
+    /// Accept FACTOR times as many tensors and fields, and bytes of structure, as from files of strangers; takes more memory
+    #[arg(long, value_name = "FACTOR", default_value_t = NonZeroU32::MIN, hide_default_value = true)]
+    raise_limits: NonZeroU32,
+}
+
+impl Files {
+    pub(crate) fn options(&self, params: Option<&Path>) -> Result<OpenOptions, Failure> {
+        Ok(OpenOptions::default()
+            .with_params(params.map(at).transpose()?)
+            .with_mmap(!self.no_mmap)
+            .with_limits(Limits::default().raised(self.raise_limits))
+            .with_links(if self.follow_links { Links::Follow } else { Links::Confined }))
+    }
+}
+
+/// Whether seals are checked.
+#[derive(Args)]
+pub(crate) struct Trust {
+    /// Do not compare sealed models with their checksums
+    #[arg(long)]
+    no_verify: bool,
+}
+
+impl Trust {
+    pub(crate) fn options(&self, options: OpenOptions) -> OpenOptions {
+        options.with_verify(!self.no_verify)
+    }
+}
+
+/// Accepted losses.
+#[derive(Args)]
+pub(crate) struct Allow {
+    /// Accept a loss by its name; may be repeated
+    #[arg(long, value_name = "LOSS", value_parser = losses())]
+    allow: Vec<String>,
+}
+
+impl Allow {
+    pub(crate) fn losses(&self) -> Vec<Loss> {
+        let is_allowed = |loss: &Loss| self.allow.iter().any(|name| name == loss.name());
+        Loss::ALL.iter().copied().filter(is_allowed).collect()
+    }
+}
+
+/// How files are written.
+#[derive(Args)]
+pub(crate) struct Clobber {
+    /// Fail instead of replacing existing files
+    #[arg(long)]
+    no_clobber: bool,
+}
+
+impl Clobber {
+    pub(crate) fn options(&self) -> WriteOptions {
+        WriteOptions::default().with_no_clobber(self.no_clobber)
+    }
+
+    /// Fails if the output exists and must not be replaced: early, rather than after hours of work.
+    pub(crate) fn check(&self, output: &Location) -> Result<(), Failure> {
+        match self.no_clobber && output.exists()? {
+            true => Err(StoreError::Exists { path: output.path().to_owned() }.into()),
+            false => Ok(()),
+        }
+    }
+}
+
+/// The directories of operators that load and save.
+#[derive(Args)]
+pub(crate) struct Directories {
+    /// Directory from which `load` operators read [default: the model's]
+    #[arg(long, value_name = "DIR")]
+    load_from: Option<PathBuf>,
+    /// Directory to which `save` operators write [default: none, they fail]
+    #[arg(long, value_name = "DIR")]
+    save_to: Option<PathBuf>,
+}
+
+impl Directories {
+    /// Returns the directories of a run; `beside` has the default ones.
+    pub(crate) fn options(&self, beside: Dirs) -> Result<Dirs, Failure> {
+        let read = self.load_from.as_ref().map(at).transpose()?.or(beside.read);
+        let write = self.save_to.as_ref().map(at).transpose()?;
+        Ok(Dirs { read, write, ..Dirs::default() })
+    }
+}
+
+/// New names of tensors.
+#[derive(Args)]
+pub(crate) struct Renaming {
+    /// Rename tensors, of the first model or of a checkpoint: `OLD=NEW`, or a file with an old and a new name per line, or JSON;
+    /// may be repeated
+    ///
+    /// `*` in an old name matches anything, which the `*` in the new name stands for: `arg:*=*`.
+    #[arg(long, value_name = "OLD=NEW|FILE")]
+    rename: Vec<PathBuf>,
+}
+
+impl Renaming {
+    pub(crate) fn renames(&self) -> Result<Renames, Failure> {
+        let mut all = Renames::default();
+        for value in &self.rename {
+            let pair = value.to_str().and_then(|text| text.split_once('='));
+            all = match pair.filter(|_| !value.exists()) {
+                Some((old, new)) => all.with(old, new)?,
+                None => all.and(Renames::load(value.as_path())?)?,
+            };
+        }
+        Ok(all)
+    }
+}
