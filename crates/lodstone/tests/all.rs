@@ -25,6 +25,7 @@ mod covered;
 mod dependencies;
 mod diff;
 mod embedded;
+mod errors;
 mod exported_operators;
 mod frameworks;
 mod glow;
