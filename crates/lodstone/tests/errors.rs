@@ -294,7 +294,7 @@ fn inputs_that_cannot_be_paired_are_counted() {
 fn an_unknown_output_has_similar_names() {
     let error = |model: &Model, name: &str| {
         let options = RunOptions::default().with_fetch(vec![name.to_owned()]);
-        Session::new(model, &options).err().expect("an error")
+        Session::new(model, &options).expect_err("an error")
     };
     let digits = model("examples/digits/paddle");
     assert_error!(
