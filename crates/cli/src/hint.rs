@@ -6,41 +6,114 @@ use lodstone::Error as Lodstone;
 use lodstone::Loss;
 use lodstone::finding::Code;
 
+/// Lists the names of tensors.
+const TENSORS: &str = "run `lodstone inspect --tensors MODEL` to list the tensors";
+
+/// Writes the tensors of a model whose program prevents it from being written.
+const WEIGHTS: &str = "pass --weights-only to write the tensors without the program";
+
+/// The hints about options, by their names in the library. Others are named by their message alone.
+const OPTIONS: &[(&str, &str)] = &[
+    ("align", "omit --align"),
+    ("axes", "omit --axis, or pass --to torch-distributed"),
+    ("batch", "pass another --batch-size N"),
+    ("custom_domain", "omit --custom-ops"),
+    ("engine", "omit --engine"),
+    ("exclude", TENSORS),
+    ("external_data", "omit --external-data"),
+    ("fetch", "pass --fetch NAME"),
+    ("include", TENSORS),
+    ("infer_shapes", "omit --infer-shapes"),
+    ("input_shapes", "omit --input-shape"),
+    ("input_types", "omit --input-type"),
+    ("input_values", "omit --input-value"),
+    ("keep_io", "omit --keep-io"),
+    ("loader", "omit --loader"),
+    ("lod", "omit --lod"),
+    ("max_memory", "omit --memory-limit"),
+    ("max_shard_size", "omit --max-shard-size"),
+    ("max_steps", "omit --max-steps"),
+    ("names", "omit --names structured"),
+    ("opset", "omit --opset"),
+    ("profile", "omit --profile"),
+    ("samples", "pass the --batch-size and --shuffle of the run that saved the checkpoint"),
+    ("shards", "pass --shards N"),
+    ("to", "pass another format with --to FORMAT"),
+    ("transpose", WEIGHTS),
+    ("weights_only", "omit --weights-only, or pass another format with --to FORMAT"),
+];
+
 pub(crate) fn of(failure: &(dyn Error + 'static)) -> Option<String> {
     #[cfg(feature = "remote")]
     if let Some(hint) = crate::remote::hint(failure) {
         return Some(hint);
     }
-    match failure.downcast_ref::<Lodstone>()? {
-        Lodstone::Lossy(losses) if losses.keys().eq([&Loss::Program]) => Some(
+    let hint = match failure.downcast_ref::<Lodstone>()? {
+        Lodstone::Lossy(losses) if losses.keys().eq([&Loss::Program]) => {
             match losses.values().flatten().all(|lost| lost.starts_with("the program `")) {
                 true => "pass --program main to convert the main program alone",
-                false => "pass --weights-only to write the tensors without the program",
+                false => WEIGHTS,
             }
-            .to_owned(),
-        ),
+        }
         Lodstone::Lossy(losses) => {
             let allow: Vec<_> = losses.keys().map(|loss| format!("--allow {loss}")).collect();
-            Some(format!("pass {} to accept this loss", allow.join(" ")))
+            return Some(format!("pass {} to accept this loss", allow.join(" ")));
         }
         Lodstone::UnclearTarget(_) => {
-            Some("pass --to FORMAT; `lodstone convert --help` lists the formats".to_owned())
+            "pass --to FORMAT; `lodstone convert --help` lists the formats"
         }
         Lodstone::TooLarge { operators, .. } => {
-            Some(format!("pass --limit {operators} to draw all of them"))
+            return Some(format!("pass --limit {operators} to draw all of them"));
         }
         Lodstone::Lower(error) if error.findings.has(Code::UnknownDims) => {
-            Some("pass --input-shape NAME:1,3,224,224 to fix the shape of an input".to_owned())
+            "pass --input-shape NAME:1,3,224,224 to fix the shape of an input"
         }
-        Lodstone::MissingInput(name) => Some(format!(
-            "pass its value with -i {name}=FILE, or random ones with --random-inputs 1"
-        )),
-        Lodstone::NoLowering { .. } | Lodstone::CastProgram => {
-            Some("pass --weights-only to write the tensors without the program".to_owned())
+        Lodstone::NoLowering { .. } | Lodstone::CastProgram => WEIGHTS,
+        Lodstone::Format(error) => return of_format(error),
+        Lodstone::InvalidOption { option, .. } => {
+            OPTIONS.iter().find(|(name, _)| name == option).map(|(_, hint)| *hint)?
         }
-        Lodstone::Format(error) => of_format(error),
-        _ => None,
-    }
+        Lodstone::NoProgram { others, .. } => {
+            return others.first().map(|name| format!("pass --program {name}"));
+        }
+        Lodstone::NoSuchTensor { name, .. } if name.parse::<usize>().is_ok() => {
+            return Some(format!("pass --index {name} to select a tensor by index"));
+        }
+        Lodstone::NoSuchTensor { .. } | Lodstone::NoSuchIndex { .. } | Lodstone::NoMatch { .. } => {
+            TENSORS
+        }
+        Lodstone::AmbiguousTensor { names, .. } => {
+            return names.first().map(|name| format!("pass the whole name, such as `{name}`"));
+        }
+        Lodstone::SeveralTensors { .. } => "pass a name, or --index N",
+        Lodstone::DuplicateName { .. } => "give it another name in the map of --rename",
+        Lodstone::NoValues(_) => {
+            "pass their values with --params PATH, or the program that initializes them with \
+             --startup FILE"
+        }
+        Lodstone::NoSuchInput { .. }
+        | Lodstone::TooManyInputs { .. }
+        | Lodstone::UnpairedInputs { .. } => {
+            "run `lodstone inspect MODEL` to list the inputs of the program"
+        }
+        Lodstone::MissingInput(name) => {
+            return Some(format!(
+                "pass its value with -i {name}=FILE (`train`: --data {name}=FILE), or random ones with \
+                 --random-inputs 1"
+            ));
+        }
+        Lodstone::UnknownShape(name) => {
+            return Some(format!("pass its shape with --input-shape {name}:1,3,224,224"));
+        }
+        Lodstone::NoSuchOutput { .. } => {
+            "run `lodstone inspect --graph text MODEL` to list the values of the program"
+        }
+        Lodstone::Internal(_) => {
+            "this is a bug in Lodstone: report it with the command and the model"
+        }
+        _ => return None,
+    };
+    Some(hint.to_owned())
 }
 
 fn of_format(error: &lodstone::FormatError) -> Option<String> {

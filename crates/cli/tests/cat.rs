@@ -159,9 +159,12 @@ fn text_of_every_element_type_reads_back_as_the_same_value() {
 fn an_unknown_name_lists_similar_ones() {
     let error = bad(["cat", DIGITS, "fc_0.w"]);
     let similar = "the most similar names are `fc_0.w_0`, `fc_0.b_0`";
-    assert_eq!(error, format!("error: there is no tensor `fc_0.w`; {similar}\n"));
+    assert!(
+        error.starts_with(&format!("error: there is no tensor `fc_0.w`; {similar}\n")),
+        "{error}"
+    );
     let error = bad(["cat", DIGITS, "zzz"]);
-    assert_eq!(error, "error: there is no tensor `zzz`\n");
+    assert!(error.starts_with("error: there is no tensor `zzz`\n"), "{error}");
 }
 
 #[test]
@@ -184,14 +187,19 @@ fn an_index_out_of_range_reports_the_number_of_tensors() {
         let expected = format!(
             "error: there is no tensor with index {index}: indices begin at 0, and there are 12 tensors\n"
         );
-        assert_eq!(error, expected);
+        assert!(error.starts_with(&expected), "{error}");
     }
 }
 
 #[test]
 fn a_name_or_an_index_is_required_but_not_both() {
-    assert!(bad(["cat", DIGITS]).contains("the model has 12 tensors: pass a name, or --index N"));
-    assert!(bad(["cat", DIGITS, "3"]).contains("`--index` selects a tensor by index"));
+    let error = bad(["cat", DIGITS]);
+    assert!(
+        error.starts_with("error: the model has 12 tensors, expected a single one\n"),
+        "{error}"
+    );
+    assert!(error.contains("hint: pass a name, or --index N"), "{error}");
+    assert!(bad(["cat", DIGITS, "3"]).contains("hint: pass --index 3 to select a tensor by index"));
     assert!(bad(["cat", DIGITS, "fc_0.b_0", "--index", "1"]).contains("cannot be used with"));
     assert!(bad(["cat", DIGITS, "--index", "-1"]).contains("error: "));
 }

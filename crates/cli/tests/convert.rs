@@ -148,9 +148,9 @@ fn tensors_are_selected_by_patterns() {
 #[test]
 fn patterns_without_matches_and_invalid_patterns_are_errors() {
     let error = refused(DIGITS, "out", &["--to", "paddle-vars", "--include", "zzz*"]);
-    assert_eq!(error, "error: the patterns match none of the 12 tensors\n");
+    assert!(error.starts_with("error: the patterns match none of the 12 tensors\n"), "{error}");
     let error = refused(DIGITS, "out", &["--to", "paddle-vars", "--exclude", "*"]);
-    assert_eq!(error, "error: the patterns match none of the 12 tensors\n");
+    assert!(error.starts_with("error: the patterns match none of the 12 tensors\n"), "{error}");
     let error = refused(DIGITS, "out", &["--to", "paddle-vars", "--include", "a["]);
     assert!(error.starts_with("error: invalid pattern `a[`: "), "{error}");
 }
@@ -687,9 +687,9 @@ fn input_shapes_are_declared() {
     }
     for (shapes, expected) in [
         (vec!["x:1"], "there is no input `x`; the inputs are `a`, `b:0`"),
-        (vec!["a:5"], ", not float32[5]"),
-        (vec!["a:5,4"], ", not float32[5, 4]"),
-        (vec!["a:M,3"], ", not float32[M, 3]"),
+        (vec!["a:5"], ", found float32[5]"),
+        (vec!["a:5,4"], ", found float32[5, 4]"),
+        (vec!["a:M,3"], ", found float32[M, 3]"),
         (
             vec!["a:5,3", "b:0:6,3"],
             "two values for the symbol `N`: 5 (input `a`) and 6 (input `b:0`)",

@@ -50,6 +50,74 @@ fn hints_about_inputs() {
     follows(&["run", DIGITS], "--random-inputs 1", &["--random-inputs", "1"]);
 }
 
+/// Runs a command that must fail with this hint.
+fn hinted(arguments: &[&str], hint: &str) {
+    let outcome = run(arguments);
+    assert_eq!(outcome.code, Some(2), "{arguments:?}: {outcome:?}");
+    assert!(outcome.err.contains(&format!("\nhint: {hint}\n")), "{arguments:?}: {outcome:?}");
+}
+
+#[test]
+fn hints_about_unknown_names() {
+    let tensors = "run `lodstone inspect --tensors MODEL` to list the tensors";
+    hinted(&["cat", DIGITS, "fc_0.w"], tensors);
+    hinted(&["cat", DIGITS, "--index", "12"], tensors);
+    hinted(&["diff", DIGITS, DIGITS, "--transpose", "zzz*"], tensors);
+    hinted(&["convert", DIGITS, "x.npz", "--weights-only", "--include", "zzz*"], tensors);
+    assert!(good(["inspect", "--tensors", DIGITS]).out.contains("fc_0.w_0"));
+    let random = ["run", DIGITS, "--random-inputs", "1"];
+    let inputs = "run `lodstone inspect MODEL` to list the inputs of the program";
+    hinted(&[&random[..], &["--input-shape", "imge:1,1,8,8"]].concat(), inputs);
+    assert!(good(["inspect", DIGITS]).out.contains("image"));
+    let values = "run `lodstone inspect --graph text MODEL` to list the values of the program";
+    hinted(&[&random[..], &["--fetch", "fc_0.tmp_9"]].concat(), values);
+    assert!(good(["inspect", "--graph", "text", DIGITS]).out.contains("fc_0.tmp_0"));
+    good([&random[..], &["--fetch", "fc_0.tmp_0"]].concat());
+    let encoder = golden("../torch/encoder.pt");
+    let graph = ["inspect", &encoder, "--graph", "text"];
+    follows(&graph, "--program encode", &["--program", "encode"]);
+}
+
+#[test]
+fn hints_about_tensors_that_are_not_named() {
+    follows(&["cat", DIGITS], "--index N", &["--index", "3"]);
+    let error = bad(["cat", DIGITS, "3"]);
+    assert!(error.contains("\nhint: pass --index 3 to select a tensor by index\n"), "{error}");
+}
+
+/// Omitting the option of the hint resolves the error.
+#[test]
+fn hints_about_options() {
+    let dir = dir();
+    let path = |name: &str| dir.path().join(name).display().to_string();
+    let (npz, model) = (path("out.npz"), path("out.pdmodel"));
+    let weights = ["convert", DIGITS, &npz, "--weights-only"];
+    let program = ["convert", DIGITS, &model];
+    for (command, option, hint) in [
+        (&weights[..], &["--max-shard-size", "1000"][..], "omit --max-shard-size"),
+        (&weights, &["--align", "64"], "omit --align"),
+        (&weights, &["--external-data", "one"], "omit --external-data"),
+        (&weights, &["--opset", "17"], "omit --opset"),
+        (&weights, &["--names", "structured"], "omit --names structured"),
+        (&weights, &["--infer-shapes"], "omit --infer-shapes"),
+        (&program, &["--custom-ops", "x"], "omit --custom-ops"),
+        (&program, &["--lod", "image=0,1"], "omit --lod"),
+    ] {
+        hinted(&[command, option].concat(), hint);
+        good(command);
+    }
+    follows(
+        &[&program[..], &["--transpose", "fc*"]].concat(),
+        "--weights-only",
+        &["--weights-only", "--to", "npz"],
+    );
+    let both = [&program[..], &["--to", "same", "--weights-only"]].concat();
+    hinted(&both, "omit --weights-only, or pass another format with --to FORMAT");
+    let random = ["run", DIGITS, "--random-inputs", "1"];
+    hinted(&[&random[..], &["--engine", "reference"]].concat(), "omit --engine");
+    good(random);
+}
+
 #[test]
 fn hints_about_outputs_with_lod() {
     use lodstone::paddle::program::{Form, Network, Operator, Variable, layers, save_program};

@@ -84,7 +84,7 @@ fn programs_without_outputs_are_reported() {
     let dir = tempfile::tempdir().expect("a directory");
     let (dir, training) = (dir.path(), example("training"));
     let error = fails(dir, &["program", "loader", &training, "loader", "--vars", "nothing"]);
-    assert!(error.contains("accept none"), "{error}");
+    assert!(error.contains("no variable to save matches `nothing`"), "{error}");
     let startup = example("training/startup_program");
     let (printed, told) = done(dir, &["run", &startup]);
     assert!(printed.is_empty() && told.contains("pass --fetch NAME"), "{told}");

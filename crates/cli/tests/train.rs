@@ -105,7 +105,9 @@ fn the_startup_program_initializes_variables() {
     let outcome = run(train);
     assert_eq!(outcome.code, Some(2), "{outcome:?}");
     assert!(
-        outcome.err.contains("error: ") && outcome.err.contains("no startup program"),
+        outcome.err.contains("error: variables have no value: ")
+            && outcome.err.contains("\nhint: ")
+            && outcome.err.contains("--startup FILE"),
         "{outcome:?}"
     );
 }

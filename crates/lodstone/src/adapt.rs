@@ -160,7 +160,7 @@ impl Renames {
         let new: HashSet<&String> = renamed.values().collect();
         let mut named = model.parameters.iter().map(|parameter| &parameter.name);
         if let Some(name) = named.find(|name| !taken.insert(*name) && new.contains(name)) {
-            return Err(Error::Absent(format!("two tensors would have the name `{name}`")));
+            return Err(Error::DuplicateName { what: "tensors", name: name.clone() });
         }
         for program in model.programs.iter_mut() {
             let variable = |name: &String| (conventions(program).variable_of)(name).to_owned();
@@ -169,8 +169,7 @@ impl Renames {
             let new: HashSet<&String> = variables.values().collect();
             let other = |var: &&Var| new.contains(&var.name) && !variables.contains_key(&var.name);
             if let Some(var) = program.vars().find(other) {
-                let what = format!("the program already has a variable `{}`", var.name);
-                return Err(Error::Absent(what));
+                return Err(Error::DuplicateName { what: "variables", name: var.name.clone() });
             }
             program.rename(&variables);
         }
@@ -247,7 +246,7 @@ pub(crate) fn transpose(model: &mut Model, patterns: &[String]) -> Result<Transp
         }
     }
     if !patterns.is_empty() && done.tensors == 0 {
-        return Err(Error::Absent("no matrix matches the patterns to transpose".to_owned()));
+        return Err(Error::NoMatch { what: "matrix", patterns: patterns.to_vec() });
     }
     Ok(done)
 }

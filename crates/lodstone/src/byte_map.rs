@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use lodstone_formats::{BYTE_MAPS, ByteMap, Mapper, OpenOptions, Probe};
 use lodstone_model::{Model, Parameter};
-use lodstone_schema::weights;
+use lodstone_schema::{Finding, weights};
 use lodstone_store::{Blob, Field, Location};
 use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
@@ -178,8 +178,8 @@ fn of_tensor(model: &Model, name: &str, options: &OpenOptions) -> Result<Vec<Fil
         name => Cow::Owned(name.to_owned()),
     };
     let number = Names::new(&model.format, weights.iter().enumerate().map(name_of)).find(name)?;
-    let lost = || Error::Absent(format!("there is no tensor number {number}"));
-    let weight = weights.get(number).ok_or_else(lost)?;
+    let lost = || Finding::internal(format!("there is no tensor number {number}"));
+    let weight = weights.get(number).ok_or_else(lost).map_err(Error::Internal)?;
     let (mut found, mut damage) = (Vec::new(), None);
     for file in &model.files {
         let Some(mut mapped) = of_file(file, Some(model), options)? else { continue };
@@ -215,7 +215,7 @@ fn of_tensor(model: &Model, name: &str, options: &OpenOptions) -> Result<Vec<Fil
     if found.is_empty() {
         let why =
             damage.unwrap_or_else(|| "it has no bytes of its own in a binary file".to_owned());
-        return Err(Error::Absent(format!("there is no byte map of `{name}`: {why}")));
+        return Err(Error::UnmappedTensor { name: name.to_owned(), why });
     }
     Ok(found)
 }

@@ -47,10 +47,9 @@ pub fn open_record(path: impl Into<Location>, index: usize, options: &OpenOption
 pub fn open_only(path: impl Into<Location>, options: &OpenOptions) -> Result<One> {
     let model = open_weights(path, options)?;
     match model.parameters.len() {
+        0 => Err(Error::NoTensors),
         1 => nth(model, 0),
-        count => {
-            Err(Error::Absent(format!("the model has {count} tensors: pass a name, or --index N")))
-        }
+        count => Err(Error::SeveralTensors { count }),
     }
 }
 
@@ -62,10 +61,6 @@ pub fn open_named(path: impl Into<Location>, name: &str, options: &OpenOptions) 
     let model = open_weights(path, options)?;
     let names = model.parameters.iter().map(|parameter| parameter.name.as_str().into());
     let names = Names::new(&model.format, names);
-    if name.parse::<usize>().is_ok() && !names.contains(name) {
-        let what = format!("there is no tensor `{name}`; `--index` selects a tensor by index");
-        return Err(Error::Absent(what));
-    }
     nth(model, names.find(name)?)
 }
 
@@ -82,8 +77,6 @@ fn nth(model: Model, index: usize) -> Result<One> {
         Some(Parameter { name, tensor }) => {
             Ok(One { name, tensor, warnings: model.report.warnings })
         }
-        None => Err(Error::Absent(format!(
-            "there is no tensor with index {index}: indices begin at 0, and there are {count} tensors"
-        ))),
+        None => Err(Error::NoSuchIndex { index, count }),
     }
 }

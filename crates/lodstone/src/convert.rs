@@ -145,13 +145,13 @@ pub fn convert(
 ) -> Result<Conversion> {
     let out = out.into();
     let format = target_format(&model, &out, options.to.as_ref())?;
-    for (feature, is_requested, is_supported) in [
-        ("shards", options.write.max_shard_size.is_some(), format.splits),
-        ("alignment", options.write.align > 1, format.aligns),
-        ("external data", options.write.external_data.is_some(), format.externals),
+    for (option, feature, is_requested, is_supported) in [
+        ("max_shard_size", "shards", options.write.max_shard_size.is_some(), format.splits),
+        ("align", "alignment", options.write.align > 1, format.aligns),
+        ("external_data", "external data", options.write.external_data.is_some(), format.externals),
     ] {
         if is_requested && !is_supported {
-            return Err(Error::Absent(format!("{} does not support {feature}", format.name)));
+            return invalid(option, format!("{} does not support {feature}", format.name));
         }
     }
     let mut report = Report { warnings: model.report.warnings.clone(), ..Report::default() };
@@ -176,8 +176,10 @@ pub fn convert(
     if let Some(dtype) = options.cast.filter(|_| is_program) {
         cast_program(&mut model, dtype, options.keep_io, &mut report)?;
     } else if options.keep_io {
-        let what = "only a cast of a program keeps the types of inputs and outputs";
-        return Err(Error::Absent(what.to_owned()));
+        return invalid(
+            "keep_io",
+            "only a cast of a program keeps the types of inputs and outputs",
+        );
     }
     if let Some(alone) = format.alone
         && model.programs == Programs::default()
@@ -191,8 +193,8 @@ pub fn convert(
     select(&mut model, options)?;
     adapt(&mut model, format, options, &mut report)?;
     if model.main().is_some() && model.parameters.is_empty() && format.holds.program.is_none() {
-        let what = "the model is a program without parameters: there are no tensors to write";
-        return Err(Error::Absent(what.to_owned()));
+        let why = "the model is a program without parameters: there are no tensors to write";
+        return invalid("to", why);
     }
     if let Some(program) = model.main_mut()
         && (options.strip_source || options.to != Some(Target::Same))
@@ -245,6 +247,10 @@ pub fn convert(
     Ok(Conversion { format: format.name, files, tensors, nbytes, opset, report })
 }
 
+fn invalid<T>(option: &'static str, why: impl Into<String>) -> Result<T> {
+    Err(Error::InvalidOption { option, why: why.into() })
+}
+
 /// Returns the format of `out`: the one of `to`, or the one of its extension.
 ///
 /// # Errors
@@ -256,7 +262,8 @@ pub fn target_format(
 ) -> Result<&'static Format> {
     match to {
         Some(Target::Same) => lodstone_formats::named(&model.format).ok_or_else(|| {
-            Error::Absent(format!("writing {} is not supported: pass another format", model.format))
+            let why = format!("writing {} is not supported: pass another format", model.format);
+            Error::InvalidOption { option: "to", why }
         }),
         Some(Target::Format(name)) => {
             lodstone_formats::named(name).ok_or_else(|| Error::UnknownFormat(name.to_owned()))
@@ -272,8 +279,8 @@ pub fn target_format(
 fn use_structured_names(model: &mut Model, report: &mut Report) -> Result<()> {
     let names = std::mem::take(&mut model.structured_names);
     if names.is_empty() {
-        let what = "no structured names are recorded beside the parameters (`X.pdiparams.info`)";
-        return Err(Error::Absent(what.to_owned()));
+        let why = "no structured names are recorded beside the parameters (`X.pdiparams.info`)";
+        return invalid("names", why);
     }
     let without = model.parameters.iter().filter(|of| !names.contains_key(&of.name));
     let without: Vec<String> = without.map(|of| format!("`{}`", of.name)).collect();
@@ -288,8 +295,8 @@ fn use_structured_names(model: &mut Model, report: &mut Report) -> Result<()> {
 /// Removes the program, and keeps the tensors.
 fn drop_program(model: &mut Model, options: &ConvertOptions) -> Result<()> {
     if options.to == Some(Target::Same) {
-        let what = "cannot remove the program from a byte-for-byte copy: pass another format";
-        return Err(Error::Absent(what.to_owned()));
+        let why = "cannot remove the program from a byte-for-byte copy: pass another format";
+        return invalid("weights_only", why);
     }
     if std::mem::take(&mut model.programs) != Programs::default() {
         // The original file layout does not apply to these tensors.
@@ -312,9 +319,12 @@ fn translate(
         .with_custom_domain(options.custom_domain.clone())
         .with_lod(options.lod.clone());
     let is_exported = from.is_some_and(is_rewritten) && to == Dialect::Onnx;
-    if !is_exported && (options.custom_domain.is_some() || !options.lod.is_empty()) {
-        let what = "custom operators and LoD are options of an export to ONNX";
-        return Err(Error::Absent(what.to_owned()));
+    for (option, is_set) in
+        [("custom_domain", options.custom_domain.is_some()), ("lod", !options.lod.is_empty())]
+    {
+        if is_set && !is_exported {
+            return invalid(option, "custom operators and LoD are options of an export to ONNX");
+        }
     }
     lower_with(model, to, &lowering, report).transpose()?;
     match model.main() {
@@ -341,8 +351,8 @@ fn set_opset(
     is_exported: bool,
 ) -> Result<Option<i64>> {
     if options.opset.is_some() && format.holds.program.is_none() {
-        let what = format!("cannot set the opset version: {} does not hold programs", format.name);
-        return Err(Error::Absent(what));
+        let why = format!("cannot set the opset version: {} does not hold programs", format.name);
+        return invalid("opset", why);
     }
     let target = match options.opset {
         Some(opset) => OpsetTarget::Exactly(opset),
@@ -396,7 +406,7 @@ fn cast_program(model: &mut Model, to: DType, keep_io: bool, report: &mut Report
     };
     let options = onnx::CastOptions::new(to).with_keep_io(keep_io);
     let kept = onnx::cast(model, options, &mut change);
-    let kept = kept.map_err(|finding| Error::Absent(format!("cannot cast: {finding}")))?;
+    let kept = kept.map_err(|finding| Error::program("cannot cast", finding))?;
     if !kept.is_empty() {
         let kinds = kept.iter().map(|(kind, count)| format!("`{kind}` ({count})"));
         let what = format!("operators that do not take {to} keep their types");
@@ -423,7 +433,8 @@ fn select(model: &mut Model, options: &ConvertOptions) -> Result<()> {
             && !exclude.is_match(&parameter.name)
     });
     if before > 0 && model.parameters.is_empty() {
-        return Err(Error::Absent(format!("the patterns match none of the {before} tensors")));
+        let option = if options.include.is_empty() { "exclude" } else { "include" };
+        return invalid(option, format!("the patterns match none of the {before} tensors"));
     }
     Ok(())
 }
@@ -436,8 +447,8 @@ fn adapt(
     report: &mut Report,
 ) -> Result<()> {
     if !options.transpose.is_empty() && model.main().is_some() && format.holds.program.is_some() {
-        let what = "transposing the parameters of a program is not supported: its operators would not accept them";
-        return Err(Error::Absent(what.to_owned()));
+        let why = "transposing the parameters of a program is not supported: its operators would not accept them";
+        return invalid("transpose", why);
     }
     let transposed = transpose(model, &options.transpose)?;
     if transposed.others > 0 {

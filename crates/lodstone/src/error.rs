@@ -2,10 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use lodstone_model::{DType, Dialect, Loss, Model, some};
+use lodstone_model::{DType, Dialect, Loss, Model, Programs, some};
+use lodstone_schema::finding::Code;
 use lodstone_schema::{Finding, Findings};
 
 use crate::byte_map::mapped_kinds;
+use crate::names::similar;
 
 #[cfg(feature = "runtime")]
 use crate::runtime;
@@ -127,20 +129,200 @@ pub enum Error {
     #[cfg(feature = "runtime")]
     #[error(transparent)]
     Restore(runtime::checkpoint::Error),
-    /// Something that the model does not contain.
-    #[error("{0}")]
-    Absent(String),
+    /// The model has no program with this name.
+    #[error("{}", without_program(name, others))]
+    NoProgram {
+        /// The name of the program, usually [`Programs::MAIN`].
+        name: String,
+        /// The names of the programs that the model has.
+        others: Vec<String>,
+    },
+    /// A program that breaks a rule or contradicts itself, so that it cannot be used as requested.
+    #[error("{what}: {finding}")]
+    InvalidProgram {
+        /// What is impossible: "the program does not run".
+        what: &'static str,
+        /// The problem of the program.
+        finding: Finding,
+    },
+    /// An option that contradicts another, that does not fit the model or the format, or that is required.
+    #[error("{why}")]
+    InvalidOption {
+        /// The field of the options: `keep_io` for [`ConvertOptions::keep_io`](crate::ConvertOptions::keep_io).
+        option: &'static str,
+        /// The problem.
+        why: String,
+    },
+    /// Patterns that match nothing.
+    #[error("no {what} matches {}", some(quoted(patterns)))]
+    NoMatch {
+        /// What the patterns select: "tensor", "matrix".
+        what: &'static str,
+        /// The patterns.
+        patterns: Vec<String>,
+    },
+    /// An operation that is not implemented for these models or tensors.
+    #[error("{operation} is not supported{}", because(why))]
+    NotSupported {
+        /// The operation and its object: "running MXNet programs".
+        operation: String,
+        /// The reason, if it is not obvious.
+        why: Option<&'static str>,
+    },
+    /// The model has no tensor with this name.
+    #[error("there is no tensor `{name}`{}", most_similar(similar))]
+    NoSuchTensor {
+        /// The name.
+        name: String,
+        /// The most similar names, the best one first.
+        similar: Vec<String>,
+    },
+    /// The model has no tensor with this index.
+    #[error(
+        "there is no tensor with index {index}: indices begin at 0, and there are {count} tensors"
+    )]
+    NoSuchIndex {
+        /// The index.
+        index: usize,
+        /// The number of tensors.
+        count: usize,
+    },
+    /// Several tensors have this name, if the prefix for the kind of variable is omitted.
+    #[error("`{name}` is ambiguous: it matches {}", quoted(names).join(", "))]
+    AmbiguousTensor {
+        /// The name.
+        name: String,
+        /// The whole names that it matches.
+        names: Vec<String>,
+    },
+    /// The model has several tensors, where one is expected.
+    #[error("the model has {count} tensors, expected a single one")]
+    SeveralTensors {
+        /// The number of tensors.
+        count: usize,
+    },
+    /// The model has no tensors to read or write.
+    #[error("the model has no tensors")]
+    NoTensors,
+    /// Two tensors or variables would have the same name.
+    #[error("two {what} would have the name `{name}`")]
+    DuplicateName {
+        /// The kind of values: "tensors", "variables".
+        what: &'static str,
+        /// The name.
+        name: String,
+    },
+    /// A tensor whose elements are in no file.
+    #[error("the files do not contain the elements of the tensor")]
+    NoElements,
+    /// A tensor of which no file has a byte map.
+    #[error("there is no byte map of `{name}`: {why}")]
+    UnmappedTensor {
+        /// The name of the tensor.
+        name: String,
+        /// The reason.
+        why: String,
+    },
+    /// Variables of a program without a value, by name.
+    #[error("variables have no value: {}", some(quoted(.0)))]
+    NoValues(Vec<String>),
+    /// The program has no input with this name.
+    #[error("there is no input `{name}`{}", known_inputs(similar, inputs))]
+    NoSuchInput {
+        /// The name.
+        name: String,
+        /// The most similar names, the best one first.
+        similar: Vec<String>,
+        /// The names of all inputs.
+        inputs: Vec<String>,
+    },
     /// An input of a run without a value, by name.
     #[error("the input `{0}` is missing")]
     MissingInput(String),
+    /// The rank of an input is neither declared nor given, by name.
+    #[error("the input `{0}`: its rank is not declared")]
+    UnknownShape(String),
+    /// A value, type or shape that does not fit an input.
+    #[error("the input `{name}`: {why}")]
+    InvalidInput {
+        /// The name of the input.
+        name: String,
+        /// The problem.
+        why: String,
+    },
+    /// A run has more values than the program has inputs.
+    #[error("too many inputs, expected at most {max}")]
+    TooManyInputs {
+        /// The number of inputs of the program.
+        max: usize,
+    },
+    /// Two models whose inputs have different names and numbers.
+    #[error("cannot pair inputs by name or position: the models have {a} and {b} inputs")]
+    UnpairedInputs {
+        /// The number of inputs of the first model.
+        a: usize,
+        /// The number of inputs of the second model.
+        b: usize,
+    },
+    /// The program computes no value with this name.
+    #[error("the program computes no value `{name}`{}", most_similar(similar))]
+    NoSuchOutput {
+        /// The name.
+        name: String,
+        /// The most similar names, the best one first.
+        similar: Vec<String>,
+    },
+    /// A computed value that cannot be returned as expected.
+    #[error("the output `{name}`: {why}")]
+    InvalidOutput {
+        /// The name of the value.
+        name: String,
+        /// The problem.
+        why: String,
+    },
     /// A bug in this library, not a problem of the model.
     #[error(transparent)]
     Internal(Finding),
 }
 
-impl From<Finding> for Error {
-    fn from(finding: Finding) -> Self {
-        Self::Internal(finding)
+impl Error {
+    /// Returns the error for a problem of the program, unless the problem is a bug in this library.
+    pub(crate) fn program(what: &'static str, finding: Finding) -> Self {
+        Self::unless_internal(finding, |finding| Self::InvalidProgram { what, finding })
+    }
+
+    /// Returns the error for a problem of a computed value, unless the problem is a bug in this library.
+    #[cfg(feature = "runtime")]
+    pub(crate) fn output(name: &str, finding: Finding) -> Self {
+        let name = name.to_owned();
+        Self::unless_internal(finding, |Finding { message: why, .. }| Self::InvalidOutput {
+            name,
+            why,
+        })
+    }
+
+    /// Returns the error for a problem of an input, unless the problem is a bug in this library.
+    pub(crate) fn input(name: impl Into<String>, finding: Finding) -> Self {
+        let name = name.into();
+        Self::unless_internal(finding, |Finding { message: why, .. }| Self::InvalidInput {
+            name,
+            why,
+        })
+    }
+
+    /// Returns the error for an unknown input.
+    pub(crate) fn no_input<'n>(name: &str, inputs: impl IntoIterator<Item = &'n str>) -> Self {
+        let inputs: Vec<&str> = inputs.into_iter().collect();
+        let similar = similar(name, inputs.iter().copied());
+        let inputs = inputs.into_iter().map(str::to_owned).collect();
+        Self::NoSuchInput { name: name.to_owned(), similar, inputs }
+    }
+
+    fn unless_internal(finding: Finding, or: impl FnOnce(Finding) -> Self) -> Self {
+        match finding.code {
+            Code::Internal => Self::Internal(finding),
+            _ => or(finding),
+        }
     }
 }
 
@@ -177,11 +359,49 @@ fn listed(findings: &Findings) -> String {
     findings.located.iter().map(|finding| format!("; {finding}")).collect()
 }
 
-/// Returns the error for a model without a main program, which names the others.
+/// Returns the error for a model without a main program.
 pub(crate) fn no_program(model: &Model) -> Error {
-    let names = some(model.programs.iter().map(|(name, _)| format!("`{name}`")));
-    Error::Absent(match names.is_empty() {
-        true => "the model has no program".to_owned(),
-        false => format!("the model has no main program, only {names}"),
-    })
+    no_program_called(model, Programs::MAIN)
+}
+
+/// Returns the error for a model without a program of this name.
+pub(crate) fn no_program_called(model: &Model, name: &str) -> Error {
+    let others = model.programs.iter().map(|(name, _)| name.to_owned()).collect();
+    Error::NoProgram { name: name.to_owned(), others }
+}
+
+fn without_program(name: &str, others: &[String]) -> String {
+    let known = some(quoted(others));
+    match (name, known.as_str()) {
+        (Programs::MAIN, "") => "the model has no program".to_owned(),
+        (Programs::MAIN, known) => format!("the model has no main program, only {known}"),
+        (name, "") => format!("no program `{name}`: the model has no programs"),
+        (name, known) => format!("no program `{name}`: the model has {known}"),
+    }
+}
+
+fn quoted(names: &[String]) -> Vec<String> {
+    names.iter().map(|name| format!("`{name}`")).collect()
+}
+
+/// Formats a reason as the end of a message.
+fn because(why: &Option<&'static str>) -> String {
+    why.map(|why| format!(": {why}")).unwrap_or_default()
+}
+
+/// Formats similar names as the end of a message.
+fn most_similar(names: &[String]) -> String {
+    match names {
+        [] => String::new(),
+        [only] => format!("; the most similar name is `{only}`"),
+        names => format!("; the most similar names are {}", quoted(names).join(", ")),
+    }
+}
+
+/// Formats the similar inputs, or all inputs, as the end of a message.
+fn known_inputs(similar: &[String], inputs: &[String]) -> String {
+    match similar {
+        [] if !inputs.is_empty() => format!("; the inputs are {}", some(quoted(inputs))),
+        similar => most_similar(similar),
+    }
 }

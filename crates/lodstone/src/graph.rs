@@ -7,6 +7,7 @@ use std::io::{self, Write};
 use lodstone_model::{Attribute, Block, Model, Op, Program, TensorType};
 use lodstone_schema::{Conventions, conventions};
 
+use crate::error::no_program;
 use crate::wiring::{Node, Use, Wiring};
 use crate::words::{self, cut};
 use crate::{Error, Result};
@@ -33,7 +34,7 @@ pub fn write_graph(
     out: &mut impl Write,
 ) -> Result<()> {
     let Some(program) = model.main() else {
-        return Err(Error::Absent("the model has no program".to_owned()));
+        return Err(no_program(model));
     };
     let count = program.ops().count();
     if count > limit {
@@ -66,7 +67,7 @@ impl<'a> Drawing<'a> {
         let interface = (conventions.interface)(program);
         Ok(Self {
             program,
-            wiring: Wiring::new(program)?,
+            wiring: Wiring::new(program).map_err(Error::Internal)?,
             types: vars.collect(),
             parameters: named.collect(),
             interface: (interface.inputs, interface.outputs),

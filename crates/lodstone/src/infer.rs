@@ -40,8 +40,8 @@ pub fn infer_shapes(model: &mut Model) -> Result<InferredShapes> {
     let inference = has_program.then(|| onnx_inference(model));
     let constants: HashSet<String> = model.parameters.iter().map(|p| p.name.clone()).collect();
     let (Some(inference), Some(program)) = (inference, model.main_mut()) else {
-        let what = "cannot infer types: the model has no ONNX program";
-        return Err(Error::Absent(what.to_owned()));
+        let why = "cannot infer types: the model has no ONNX program".to_owned();
+        return Err(Error::InvalidOption { option: "infer_shapes", why });
     };
     let mut done = InferredShapes { warnings: warnings(&inference), ..InferredShapes::default() };
     let bodies: HashSet<usize> = bodies(program);

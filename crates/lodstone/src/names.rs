@@ -9,7 +9,7 @@ use strsim::normalized_levenshtein;
 use crate::{Error, Result};
 
 /// The maximum number of similar names that an error lists.
-const MAX_SUGGESTIONS: usize = 3;
+pub(crate) const MAX_SUGGESTIONS: usize = 3;
 
 /// The maximum number of names that are compared with an unknown one.
 const MAX_COMPARED: usize = 100_000;
@@ -62,15 +62,17 @@ impl Names {
     /// Returns the index of the tensor called `name`, counted from 0 in file order.
     ///
     /// # Errors
-    /// [`Error::Absent`] if there is none, with the most similar names, or if the name is ambiguous.
+    /// [`Error::NoSuchTensor`] if there is none, and [`Error::AmbiguousTensor`] if there are several.
     pub fn find(&self, name: &str) -> Result<usize> {
         match *self.candidates(name) {
             [number] => Ok(number),
-            [] => Err(Error::Absent(format!("there is no tensor `{name}`{}", self.similar(name)))),
+            [] => {
+                let (name, similar) = (name.to_owned(), self.similar(name));
+                Err(Error::NoSuchTensor { name, similar })
+            }
             _ => {
-                let names = self.names.get(name).map(|names| names.join("`, `"));
-                let names = names.unwrap_or_default();
-                Err(Error::Absent(format!("`{name}` is ambiguous: it matches `{names}`")))
+                let names = self.names.get(name).into_iter().flatten().cloned().collect();
+                Err(Error::AmbiguousTensor { name: name.to_owned(), names })
             }
         }
     }
@@ -89,15 +91,14 @@ impl Names {
         names.filter_map(|name| number(name)).collect()
     }
 
-    fn similar(&self, name: &str) -> String {
+    fn similar(&self, name: &str) -> Vec<String> {
         let known = self.numbers.iter().map(|(known, number)| (known.as_str(), *number));
         similar_of(name, known, self.variable_of)
     }
 }
 
-/// Returns the names most similar to an unknown one, as the end of a message.
-#[cfg(feature = "runtime")]
-pub(crate) fn similar<'n>(name: &str, known: impl IntoIterator<Item = &'n str>) -> String {
+/// Returns the names most similar to an unknown one, the best one first.
+pub(crate) fn similar<'n>(name: &str, known: impl IntoIterator<Item = &'n str>) -> Vec<String> {
     let known = known.into_iter().enumerate().map(|(number, known)| (known, number));
     similar_of(name, known, |name| name)
 }
@@ -108,11 +109,11 @@ fn similar_of<'n>(
     name: &str,
     known: impl Iterator<Item = (&'n str, usize)>,
     variable_of: fn(&str) -> &str,
-) -> String {
+) -> Vec<String> {
     let wanted = variable_of(name);
     let is_short = |name: &str| name.len() <= MAX_COMPARED_LEN;
     if !is_short(wanted) {
-        return String::new();
+        return Vec::new();
     }
     let known = known.filter(|(known, number)| *number < MAX_COMPARED && is_short(known));
     let compared = known
@@ -120,9 +121,5 @@ fn similar_of<'n>(
     let mut found: Vec<_> = compared.filter(|(score, ..)| *score >= MIN_SIMILARITY).collect();
     found.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
     found.truncate(MAX_SUGGESTIONS);
-    match &*found.iter().map(|(.., known)| *known).collect::<Vec<_>>() {
-        [] => String::new(),
-        [only] => format!("; the most similar name is `{only}`"),
-        names => format!("; the most similar names are `{}`", names.join("`, `")),
-    }
+    found.into_iter().map(|(.., known)| known.to_owned()).collect()
 }

@@ -9,8 +9,9 @@ use lodstone_model::{Model, Parameter, some};
 use lodstone_schema::conventions;
 use lodstone_store::{Blob, Entry, Location, MemoryStore, Recovery};
 
+use crate::Result;
+use crate::error::no_program_called;
 use crate::serial::open_checkpoint;
-use crate::{Error, Result};
 
 /// Opens a model: a file, a directory, or the prefix that its files share.
 ///
@@ -43,9 +44,7 @@ pub fn open_with(path: impl Into<Location>, options: &OpenOptions) -> Result<Mod
 /// Makes a program the only one of a model.
 fn choose(model: &mut Model, name: &str) -> Result<()> {
     let Some(program) = model.programs.remove(name) else {
-        let names = some(model.programs.iter().map(|(name, _)| format!("`{name}`")));
-        let names = if names.is_empty() { "no programs".to_owned() } else { names };
-        return Err(Error::Absent(format!("no program `{name}`: the model has {names}")));
+        return Err(no_program_called(model, name));
     };
     model.programs = program.into();
     Ok(())

@@ -99,8 +99,7 @@ pub fn operators(model: &Model, target: OperatorTarget) -> Result<OperatorReport
         OperatorTarget::Onnx => {
             let covered =
                 coverage(model).ok_or_else(|| no_route("exporting", program, " to ONNX"))?;
-            let wrong =
-                |finding| Error::Absent(format!("the program cannot be exported: {finding}"));
+            let wrong = |finding| Error::program("the program cannot be exported", finding);
             covered.map_err(wrong)?.into_iter().for_each(|covered| kinds.add_covered(covered));
         }
         OperatorTarget::Run => run(model, program, &mut kinds)?,
@@ -127,7 +126,7 @@ fn has_unknown_inputs(program: &Program) -> bool {
 
 fn no_route(what: &str, program: &Program, target: &str) -> Error {
     let framework = program.dialect.framework();
-    Error::Absent(format!("{what} {framework} programs{target} is not supported"))
+    Error::NotSupported { operation: format!("{what} {framework} programs{target}"), why: None }
 }
 
 /// Adds the operators of a program that runs as it is, or translated.
@@ -144,7 +143,7 @@ fn run(model: &Model, program: &Program, kinds: &mut Kinds) -> Result<()> {
         }
         Support::Program(coverage) => {
             let covered = coverage(model).unwrap_or(Ok(Vec::new()));
-            let wrong = |finding| Error::Absent(format!("the program does not run: {finding}"));
+            let wrong = |finding| Error::program("the program does not run", finding);
             covered.map_err(wrong)?.into_iter().for_each(|covered| kinds.add_covered(covered));
             Ok(())
         }
@@ -155,7 +154,7 @@ fn run(model: &Model, program: &Program, kinds: &mut Kinds) -> Result<()> {
 /// Adds the operators of a program that the engine runs, of ONNX or lowered to it.
 #[cfg(feature = "runtime")]
 fn in_engine(model: &Model, program: &Program, kinds: &mut Kinds) -> Result<()> {
-    let wrong = |finding| Error::Absent(format!("the program does not run: {finding}"));
+    let wrong = |finding| Error::program("the program does not run", finding);
     let covered = coverage(model).transpose().map_err(wrong)?.unwrap_or_default();
     let is_covered = covered.iter().all(|operator| operator.finding.is_none());
     let unsupported = match is_covered.then(|| to_onnx(model)) {
@@ -179,7 +178,8 @@ fn in_engine(model: &Model, program: &Program, kinds: &mut Kinds) -> Result<()> 
             for located in findings.located {
                 let reason = located.to_string();
                 if !give(&reason, &|place, _| place == located.place) {
-                    return Err(Error::Absent(format!("the program does not run: {reason}")));
+                    let finding = located.finding.within(located.place);
+                    return Err(Error::program("the program does not run", finding));
                 }
             }
         }

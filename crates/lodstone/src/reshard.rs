@@ -75,7 +75,8 @@ pub fn reshard(
     let planned = options.plan.values().flatten().map(|chunk| chunk.shard.saturating_add(1)).max();
     let shards = options.shards.or(planned);
     let shards = shards.filter(|shards| (1..=MAX_SHARDS).contains(shards)).ok_or_else(|| {
-        Error::Absent(format!("pass the number of shards, from 1 to {MAX_SHARDS}"))
+        let why = format!("pass the number of shards, from 1 to {MAX_SHARDS}");
+        Error::InvalidOption { option: "shards", why }
     })?;
     let mut report = Report { warnings: model.report.warnings.clone(), ..Report::default() };
     model.parameters = weights(&model).into_owned();
@@ -101,15 +102,15 @@ pub fn reshard(
         true => divided(&model, shards, axis)?,
         false if patterns.is_empty() => distributed(&model, shards),
         false => {
-            let what =
+            let why =
                 format!("{} holds whole tensors, which are divided along no axis", format.name);
-            return Err(Error::Absent(what));
+            return Err(Error::InvalidOption { option: "axes", why });
         }
     };
     for (number, pattern) in patterns.iter().enumerate() {
         let is_used = |name: &str| globs.matches(name).contains(&number);
         if !model.parameters.iter().any(|parameter| is_used(&parameter.name)) {
-            return Err(Error::Absent(format!("no tensor matches `{pattern}`")));
+            return Err(Error::NoMatch { what: "tensor", patterns: vec![pattern.clone()] });
         }
     }
     let division = replan(&model, division, &options.plan)?;
@@ -135,6 +136,7 @@ fn format_of(model: &Model, options: &ReshardOptions) -> Result<&'static ShardFo
     found.ok_or_else(|| {
         let names: Vec<&str> = SHARD_FORMATS.iter().map(|format| format.name).collect();
         let wanted = options.to.as_deref().unwrap_or_default();
-        Error::Absent(format!("`{wanted}` holds no shards: pass one of {}", names.join(", ")))
+        let why = format!("`{wanted}` holds no shards: pass one of {}", names.join(", "));
+        Error::InvalidOption { option: "to", why }
     })
 }

@@ -42,8 +42,11 @@ pub fn seal(
 ) -> Result<Sealing> {
     let path = path.into();
     if Serial::at(&path)?.is_some() {
-        let what = "a checkpoint has checksums of its own, in its manifest";
-        return Err(Error::Absent(what.to_owned()));
+        let why = "it has checksums of its own, in its manifest";
+        return Err(Error::NotSupported {
+            operation: "sealing a checkpoint".to_owned(),
+            why: Some(why),
+        });
     }
     let options = options.clone().with_verify(!replace).stopped_by(progress);
     let model = open_files(&path, &options)?;
@@ -112,8 +115,8 @@ pub(crate) fn by_directory(path: &Location, model: &Model) -> Result<Vec<Directo
             _ => (file.directory(), file.file_name().map_or(file.path(), Path::new)),
         };
         let Some(name) = name.to_str().map(plain) else {
-            let what = format!("cannot seal `{}`: its name is not UTF-8", file.display());
-            return Err(Error::Absent(what));
+            let operation = format!("sealing `{}`", file.display());
+            return Err(Error::NotSupported { operation, why: Some("its name is not UTF-8") });
         };
         let file = (name, blob.clone());
         match directories.iter_mut().find(|known| known.root == root) {
@@ -128,7 +131,10 @@ pub(crate) fn by_directory(path: &Location, model: &Model) -> Result<Vec<Directo
 /// Returns the file of a blob.
 pub(crate) fn source(blob: &Blob) -> Result<&SourceFile> {
     let file = blob.file_ranges().next().map(|(file, ..)| file.as_ref());
-    file.ok_or_else(|| Error::Absent("the model is not stored in files".to_owned()))
+    file.ok_or_else(|| Error::NotSupported {
+        operation: "sealing a model that is not stored in files".to_owned(),
+        why: None,
+    })
 }
 
 /// Prepares the target of the symlink at `path` for being overwritten and sealed: entries for the target in seals along

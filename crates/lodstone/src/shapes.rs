@@ -17,8 +17,16 @@ const ANONYMOUS: &str = "?";
 /// # Errors
 /// If an input does not exist, is no number, or has another type; then nothing is changed.
 pub fn fix_inputs(model: &mut Model, values: &[(String, AttributeValue)]) -> Result<()> {
+    if values.is_empty() {
+        return Ok(());
+    }
+    let inputs = inputs_of(model);
+    main_of(model, "input_values", "values")?;
+    if let Some((name, _)) = values.iter().find(|(name, _)| !inputs.contains(name)) {
+        return Err(Error::no_input(name, inputs.iter().map(String::as_str)));
+    }
     lodstone_lowering::fix_inputs(model, values)
-        .map_err(|finding| Error::Absent(finding.to_string()))
+        .map_err(|(name, finding)| Error::input(name, finding))
 }
 
 /// Declares the element types of inputs of a program that does not declare them.
@@ -30,15 +38,14 @@ pub fn fix_types(model: &mut Model, types: &[(String, DType)]) -> Result<()> {
         return Ok(());
     }
     let inputs = inputs_of(model);
-    let main = main_of(model, "types")?;
+    let main = main_of(model, "input_types", "types")?;
     for (number, (name, dtype)) in types.iter().enumerate() {
         let tensor = declared_input(main, &inputs, name)?;
         if tensor.dtype != DType::Unspecified && tensor.dtype != *dtype {
-            let what = format!("the input `{name}` is declared as {tensor}, not as {dtype}");
-            return Err(Error::Absent(what));
+            return Err(wrong(name, format!("expected {tensor}, found {dtype}")));
         }
         if types.iter().take(number).any(|(known, other)| known == name && other != dtype) {
-            return Err(Error::Absent(format!("two different types for the input `{name}`")));
+            return Err(wrong(name, "it is given two different types"));
         }
     }
     for var in &mut main.vars {
@@ -57,23 +64,24 @@ fn inputs_of(model: &Model) -> Vec<String> {
     inputs.unwrap_or_default().into_iter().filter(is_fed).map(str::to_owned).collect()
 }
 
-fn main_of<'m>(model: &'m mut Model, what: &str) -> Result<&'m mut Block> {
+fn main_of<'m>(model: &'m mut Model, option: &'static str, what: &str) -> Result<&'m mut Block> {
     let main = model.programs.main_mut().and_then(|program| program.blocks.first_mut());
-    main.ok_or_else(|| Error::Absent(format!("cannot fix input {what}: the model has no program")))
+    let why = || format!("cannot fix input {what}: the model has no program");
+    main.ok_or_else(|| Error::InvalidOption { option, why: why() })
+}
+
+fn wrong(name: &str, why: impl Into<String>) -> Error {
+    Error::InvalidInput { name: name.to_owned(), why: why.into() }
 }
 
 /// Returns the declared type of an input that is a tensor.
 fn declared_input<'b>(main: &'b Block, inputs: &[String], name: &str) -> Result<&'b TensorType> {
     if !inputs.iter().any(|input| input == name) {
-        let all = listed(inputs);
-        return Err(Error::Absent(format!("there is no input `{name}`; the inputs are {all}")));
+        return Err(Error::no_input(name, inputs.iter().map(String::as_str)));
     }
     match main.vars.iter().find(|var| var.name == name).map(|var| &var.value) {
         Some(ValueType::Tensor(tensor)) => Ok(tensor),
-        _ => {
-            let what = format!("the input `{name}` is not declared to be a tensor");
-            Err(Error::Absent(what))
-        }
+        _ => Err(wrong(name, "it is not declared to be a tensor")),
     }
 }
 
@@ -87,14 +95,14 @@ pub fn fix_shapes(model: &mut Model, shapes: &[(String, Vec<Dim>)]) -> Result<()
         return Ok(());
     }
     let inputs = inputs_of(model);
-    let main = main_of(model, "shapes")?;
+    let main = main_of(model, "input_shapes", "shapes")?;
     let mut symbols: HashMap<Arc<str>, (u64, &str)> = HashMap::new();
     let mut declared: HashMap<&str, Vec<Dim>> = HashMap::new();
     for (name, shape) in shapes {
         let tensor = declared_input(main, &inputs, name)?;
         let contradicts = || {
             let given = TensorType::new(tensor.dtype, Some(shape.clone()));
-            Error::Absent(format!("the input `{name}` is declared as {tensor}, not {given}"))
+            wrong(name, format!("expected {tensor}, found {given}"))
         };
         let dims = tensor.shape.as_deref().unwrap_or_default();
         if tensor.shape.is_some() && dims.len() != shape.len() {
@@ -103,19 +111,20 @@ pub fn fix_shapes(model: &mut Model, shapes: &[(String, Vec<Dim>)]) -> Result<()
         for (axis, (dim, given)) in dims.iter().zip(shape).enumerate() {
             match (symbol(dim), dim, given) {
                 (_, Dim::Known(size), Dim::Unknown) => {
-                    return Err(Error::Absent(format!(
-                        "the input `{name}` is declared as {tensor}: dim {axis} is fixed to {size}, and `?` does not \
-                         make it dynamic"
-                    )));
+                    let why = format!(
+                        "it is declared as {tensor}: dim {axis} is fixed to {size}, and `?` does not make it dynamic"
+                    );
+                    return Err(wrong(name, why));
                 }
                 (Some(symbol), _, Dim::Known(value)) => {
                     let (known, input) =
                         *symbols.entry(Arc::clone(symbol)).or_insert((*value, name));
                     if known != *value {
-                        return Err(Error::Absent(format!(
+                        let why = format!(
                             "two values for the symbol `{symbol}`: {known} (input `{input}`) and {value} \
                              (input `{name}`)"
-                        )));
+                        );
+                        return Err(wrong(name, why));
                     }
                 }
                 (_, Dim::Known(_), Dim::Known(_))
@@ -132,7 +141,7 @@ pub fn fix_shapes(model: &mut Model, shapes: &[(String, Vec<Dim>)]) -> Result<()
             None => shape.clone(),
         };
         if declared.get(name.as_str()).is_some_and(|before| *before != made) {
-            return Err(Error::Absent(format!("two different shapes for the input `{name}`")));
+            return Err(wrong(name, "it is given two different shapes"));
         }
         declared.insert(name, made);
     }
@@ -174,14 +183,4 @@ fn fix(tensor: &mut TensorType, shape: Option<Vec<Dim>>, symbols: &HashMap<Arc<s
             *dim = Dim::Known(*value);
         }
     }
-}
-
-fn listed(names: &[String]) -> String {
-    const MAX_LISTED: usize = 8;
-    let mut listed: Vec<String> =
-        names.iter().take(MAX_LISTED).map(|name| format!("`{name}`")).collect();
-    if names.len() > MAX_LISTED {
-        listed.push(format!("and {} more", names.len() - MAX_LISTED));
-    }
-    listed.join(", ")
 }

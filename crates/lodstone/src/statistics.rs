@@ -36,8 +36,10 @@ pub struct Statistics {
 pub fn statistics(tensor: &Tensor) -> Result<Statistics> {
     let numbers = numbers(tensor);
     let numbers = numbers.filter(|_| !matches!(tensor.kind, Kind::Strings { .. } | Kind::Absent));
-    let (data, decoder) = numbers
-        .ok_or_else(|| Error::Absent(format!("{} elements have no statistics", tensor.dtype)))?;
+    let (data, decoder) = numbers.ok_or_else(|| Error::NotSupported {
+        operation: format!("computing statistics of {} elements", tensor.dtype),
+        why: None,
+    })?;
     let mut found = Statistics::default();
     // Welford's algorithm: one pass, without cancellation.
     let (mut mean, mut squares) = (0.0, 0.0);

@@ -47,7 +47,7 @@ pub fn write_text(tensor: &Tensor, out: &mut impl Write) -> Result<()> {
             write!(out, "rows of {height}: ").map_err(Error::Output)?;
             nest(out, rows, &[rows.len() / 8], DType::Int64, Style::Text)?;
         }
-        Kind::Absent => return Err(absent()),
+        Kind::Absent => return Err(Error::NoElements),
         _ => {}
     }
     for (label, indices) in parts(&tensor.kind) {
@@ -103,7 +103,7 @@ fn write_data(tensor: &Tensor, out: &mut impl Write) -> Result<()> {
             put(out, &format!(", \"height\": {height}, \"rows\": "))?;
             nest(out, rows, &[rows.len() / 8], DType::Int64, Style::Json)?;
         }
-        Kind::Absent => return Err(absent()),
+        Kind::Absent => return Err(Error::NoElements),
         _ => {}
     }
     for (label, indices) in parts(&tensor.kind) {
@@ -129,12 +129,8 @@ fn put(out: &mut impl Write, text: &str) -> Result<()> {
     out.write_all(text.as_bytes()).map_err(Error::Output)
 }
 
-fn absent() -> Error {
-    Error::Absent("the files do not contain the elements of the tensor".to_owned())
-}
-
 fn no_text(dtype: DType) -> Error {
-    Error::Absent(format!("{dtype} elements have no text form"))
+    Error::NotSupported { operation: format!("writing {dtype} elements as text"), why: None }
 }
 
 /// Writes elements with brackets at the start and end of each dim.

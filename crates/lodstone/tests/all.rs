@@ -26,6 +26,7 @@ mod dependencies;
 mod diff;
 mod documents;
 mod embedded;
+mod errors;
 mod exported_operators;
 mod frameworks;
 mod glow;

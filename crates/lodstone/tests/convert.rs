@@ -83,7 +83,7 @@ fn a_conversion_keeps_what_the_format_can_hold_and_names_other_losses() {
                         lodstone::FormatError::Incompatible { .. }
                         | lodstone::FormatError::NoProgram { .. },
                     )
-                    | Error::Absent(_)
+                    | Error::InvalidOption { option: "to", .. }
                     | Error::Lower(_),
                 ) => {
                     assert!(!out.exists(), "{name} to {}", format.name);

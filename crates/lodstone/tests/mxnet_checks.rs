@@ -167,7 +167,7 @@ fn inputs_have_the_declared_types_those_of_parameters_or_the_given_ones() {
 
     let options = shapes(&[2, 3]).with_input_types(types(DType::Float32));
     let error = exported_type(model("half_1"), &options).expect_err("a contradiction").to_string();
-    assert!(error.contains("`data` is declared as float16"), "{error}");
+    assert!(error.contains("`data`: expected float16"), "{error}");
     let unknown = vec![("x".to_owned(), DType::Float32)];
     let options = ConvertOptions::default().with_input_types(unknown);
     let error = exported_type(model("act_"), &options).expect_err("an unknown input").to_string();

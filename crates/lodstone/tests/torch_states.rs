@@ -108,8 +108,8 @@ fn exports_return_what_torch_returned_with_the_next_states() {
 fn an_unknown_or_wrong_fixed_input_is_an_error() {
     for (name, value, expected) in [
         ("sr", AttributeValue::Long(1), "there is no input `sr`; the inputs are `x`, `rate`"),
-        ("x", AttributeValue::Long(1), "the input `x` is not a number"),
-        ("rate", AttributeValue::Double(1.5), "the input `rate` is of int64"),
+        ("x", AttributeValue::Long(1), "the input `x`: it is not declared as a number"),
+        ("rate", AttributeValue::Double(1.5), "the input `rate`: expected a number of int64"),
     ] {
         let options = ConvertOptions::default().with_input_values(vec![(name.to_owned(), value)]);
         let dir = tempfile::tempdir().expect("a directory");

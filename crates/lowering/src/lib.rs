@@ -238,16 +238,20 @@ pub fn lower_with(
 /// `sr: int` in TorchScript. What depends on them, such as a branch, is then decided when the program is lowered.
 ///
 /// # Errors
-/// If an input does not exist, is no number, or has another type; then nothing is changed.
-pub fn fix_inputs(model: &mut Model, values: &[(String, AttributeValue)]) -> Result<(), Finding> {
+/// The name of the first input that does not exist, is no number, or has another type, and the problem; then nothing is
+/// changed.
+pub fn fix_inputs(
+    model: &mut Model,
+    values: &[(String, AttributeValue)],
+) -> Result<(), (String, Finding)> {
+    let Some((first, _)) = values.first() else { return Ok(()) };
     match model.main().map(|program| program.dialect) {
-        _ if values.is_empty() => Ok(()),
         Some(Dialect::Torch) => torch::fix_inputs(model, values),
         Some(other) => {
             let what = format!("inputs of {} programs are tensors", other.framework());
-            Err(Finding::from(what))
+            Err((first.clone(), what.into()))
         }
-        None => Err(Finding::from("there is no program")),
+        None => Err((first.clone(), "there is no program".into())),
     }
 }
 

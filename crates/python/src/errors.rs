@@ -6,13 +6,28 @@ use std::path::Path;
 use lodstone::checkpoint::Error as CheckpointError;
 use lodstone::{Error, FormatError, Model, ProgramError, RestoreError, StoreError};
 use pyo3::prelude::*;
+use pyo3::types::PyTuple;
+
+use crate::hint;
 
 /// Returns the exception for an error.
 pub(crate) fn raise(py: Python<'_>, error: Error) -> PyErr {
     if let Error::Checkpoint(error) = error {
         return raise_checkpoint(py, error);
     }
-    exception(py, &error).unwrap_or_else(|broken| broken)
+    let hinted = exception(py, &error).and_then(|raised| match hint::of(&error) {
+        Some(hint) => hinted(py, raised, &hint),
+        None => Ok(raised),
+    });
+    hinted.unwrap_or_else(|broken| broken)
+}
+
+/// Returns an exception with a hint, which tracebacks show below its message.
+fn hinted(py: Python<'_>, raised: PyErr, hint: &str) -> PyResult<PyErr> {
+    let value = raised.value(py);
+    value.setattr("hint", hint)?;
+    value.call_method1("add_note", (format!("hint: {hint}"),))?;
+    Ok(raised)
 }
 
 /// Returns the exception for an error of storage.
@@ -62,11 +77,6 @@ pub(crate) fn consists_of(name: &str, parts: &[&str]) -> String {
     format!("`{name}` only consists of other tensors: {}", parts.join(", "))
 }
 
-/// Returns the exception for a missing tensor.
-pub(crate) fn raise_no_tensor(py: Python<'_>, message: &str) -> PyErr {
-    named(py, "NoTensorError", message, None).unwrap_or_else(|broken| broken)
-}
-
 fn exception(py: Python<'_>, error: &Error) -> PyResult<PyErr> {
     let message = error.to_string();
     let format = match error {
@@ -85,7 +95,31 @@ fn exception(py: Python<'_>, error: &Error) -> PyResult<PyErr> {
         Error::Restore(RestoreError::Run(_)) | Error::Run(_) => {
             return named(py, "RunError", &message, None);
         }
-        Error::Restore(_) => return named(py, "DamagedError", &message, None),
+        Error::Restore(_) | Error::NoElements => return named(py, "DamagedError", &message, None),
+        Error::Internal(_) => return named(py, "InternalError", &message, None),
+        Error::NoSuchIndex { .. } => return named(py, "NoTensorError", &message, None),
+        Error::NoSuchTensor { name, similar } | Error::AmbiguousTensor { name, names: similar } => {
+            return about(py, "NoTensorError", &message, name, similar);
+        }
+        Error::NoSuchInput { name, similar, .. } => {
+            return about(py, "InputError", &message, name, similar);
+        }
+        Error::MissingInput(name)
+        | Error::UnknownShape(name)
+        | Error::InvalidInput { name, .. } => return about(py, "InputError", &message, name, &[]),
+        Error::TooManyInputs { .. } | Error::UnpairedInputs { .. } => {
+            return named(py, "InputError", &message, None);
+        }
+        Error::NoSuchOutput { name, similar } => {
+            return about(py, "OutputError", &message, name, similar);
+        }
+        Error::InvalidOutput { name, .. } => return about(py, "OutputError", &message, name, &[]),
+        Error::NoMatch { .. } => return named(py, "OptionError", &message, None),
+        Error::InvalidOption { option, .. } => {
+            let value = class(py, "OptionError")?.call1((message,))?;
+            value.setattr("option", hint::keyword(option))?;
+            return Ok(PyErr::from_value(value));
+        }
         _ => return named(py, "UnsupportedError", &message, None),
     };
     match format.cause() {
@@ -132,6 +166,20 @@ fn named(py: Python<'_>, name: &str, message: &str, file: Option<&Path>) -> PyRe
     if let Some(file) = file {
         value.setattr("file", file)?;
     }
+    Ok(PyErr::from_value(value))
+}
+
+/// Returns the exception about a name, with the most similar names.
+fn about(
+    py: Python<'_>,
+    kind: &str,
+    message: &str,
+    name: &str,
+    similar: &[String],
+) -> PyResult<PyErr> {
+    let value = class(py, kind)?.call1((message,))?;
+    value.setattr("name", name)?;
+    value.setattr("similar", PyTuple::new(py, similar)?)?;
     Ok(PyErr::from_value(value))
 }
 

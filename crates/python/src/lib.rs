@@ -10,6 +10,7 @@ mod checkpoint;
 mod dlpack;
 mod errors;
 mod functions;
+mod hint;
 mod model;
 mod paddle;
 mod session;

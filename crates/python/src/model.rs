@@ -12,7 +12,7 @@ use serde::Serialize;
 
 use crate::arguments::{Arguments, losses};
 use crate::buffer::{Buffer, Held};
-use crate::errors::{consists_of, raise, raise_no_tensor, raise_store};
+use crate::errors::{consists_of, raise, raise_store};
 use crate::session::Session;
 use crate::tensor::{Tensor, losses_of};
 use crate::work::run;
@@ -195,11 +195,14 @@ impl Model {
     fn __getitem__(&self, name: &Bound<'_, PyAny>) -> PyResult<Tensor> {
         let py = name.py();
         let found = match name.extract::<&str>() {
-            Ok(name) => self.names().find(name).map_err(|error| error.to_string()),
+            Ok(name) => self.names().find(name),
             // Not a string, or a string that is not valid Unicode.
-            Err(_) => Err(format!("there is no tensor {}", name.repr()?.to_string_lossy())),
+            Err(_) => {
+                let name = name.repr()?.to_string_lossy().into_owned();
+                Err(lodstone::Error::NoSuchTensor { name, similar: Vec::new() })
+            }
         };
-        let number = found.map_err(|message| raise_no_tensor(py, &message))?;
+        let number = found.map_err(|error| raise(py, error))?;
         Ok(Tensor::of(&self.weights, number))
     }
 }

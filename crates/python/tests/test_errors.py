@@ -69,6 +69,48 @@ def test_losses_are_named(tmp_path):
     assert done["losses"] == error.losses and out.exists()
 
 
+def test_hints_are_in_the_terms_of_python(tmp_path):
+    """Tracebacks show the hint; the message is that of the command."""
+    out = tmp_path / "out.npz"
+    error = raised(lodstone.LossyError, lambda: lodstone.convert(DIGITS, out))
+    assert error.hint == "pass `weights_only=True` to write the tensors without the program"
+    assert error.__notes__ == [f"hint: {error.hint}"] and "hint" not in str(error)
+    lodstone.convert(DIGITS, out, weights_only=True)
+    path = GOLDEN / "safetensors/metadata.safetensors"
+    error = raised(lodstone.LossyError, lambda: lodstone.convert(path, tmp_path / "out.pdiparams"))
+    assert error.hint.startswith("pass `allow=[")
+    assert all(f'"{name}"' in error.hint for name in error.losses)
+    error = raised(lodstone.NoModelError, lambda: lodstone.open(tmp_path / "none"))
+    assert error.hint is None and not hasattr(error, "__notes__")
+
+
+def test_names_are_attributes():
+    model = lodstone.open(DIGITS)
+    error = raised(lodstone.NoTensorError, lambda: model["fc_0.w"])
+    assert (error.name, error.similar) == ("fc_0.w", ("fc_0.w_0", "fc_0.b_0"))
+    assert error.hint == "`list(model)` returns the names of the tensors"
+    [(name, image)] = model.random_inputs().items()
+    error = raised(lodstone.InputError, lambda: model.run({name: image, "imge": image}))
+    assert (error.name, error.similar) == ("imge", ("image",))
+    error = raised(lodstone.InputError, lambda: model.run())
+    assert error.name == "image" and isinstance(error, lodstone.UnsupportedError)
+    error = raised(lodstone.OutputError, lambda: model.run({name: image}, fetch="fc_0.tmp_9"))
+    assert error.name == "fc_0.tmp_9" and "fc_0.tmp_0" in error.similar
+    assert isinstance(error, lodstone.UnsupportedError)
+
+
+def test_invalid_options_are_named(tmp_path):
+    def option(out, **options):
+        error = raised(lodstone.OptionError, lambda: lodstone.convert(DIGITS, tmp_path / out, **options))
+        assert isinstance(error, lodstone.UnsupportedError) and error.option in (error.hint or "")
+        return error.option
+
+    assert option("out.npz", weights_only=True, keep_io=True) == "keep_io"
+    assert option("out.npz", weights_only=True, max_shard_size=1000) == "max_shard_size"
+    assert option("out.pdmodel", custom_ops="x") == "custom_ops"
+    assert option("out.npz", opset=17) == "opset"
+
+
 def test_unsupported_operations():
     raised(lodstone.UnsupportedError, lambda: lodstone.convert(DIGITS, "out.unknown"))
     raised(ValueError, lambda: lodstone.convert(DIGITS, "x.npz", allow=["everything"]))

@@ -13,7 +13,7 @@ mod pair;
 
 use lodstone_formats::called;
 use lodstone_model::{DType, Model, Parameter, Program, Programs};
-use lodstone_schema::weights;
+use lodstone_schema::{Finding, weights};
 use lodstone_store::Progress;
 use serde::{Serialize, Serializer};
 
@@ -248,7 +248,7 @@ impl Diff {
 }
 
 fn absent() -> Error {
-    Error::Absent("a paired tensor is missing".to_owned())
+    Error::Internal(Finding::internal("a paired tensor is missing"))
 }
 
 fn which(name: &str, index: usize, parameter: &Parameter) -> Which {

@@ -111,7 +111,8 @@ fn without_interface(program: &Program) -> Program {
 pub fn pruned_program(model: &Model, options: &DeriveOptions) -> Result<Program> {
     let program = program_of(model)?;
     if options.fetch.is_empty() {
-        return Err(Error::Absent("expected the variables that the program computes".to_owned()));
+        let why = "expected the variables that the program computes".to_owned();
+        return Err(Error::InvalidOption { option: "fetch", why });
     }
     let pruned = prune(&program, &texts(&options.feed), &texts(&options.fetch))?;
     Ok(if options.for_test { for_test(&pruned) } else { pruned })
@@ -128,7 +129,7 @@ pub fn loader_program(model: &Model, options: &DeriveOptions) -> Result<Program>
     let vars: Vec<Var> =
         program.vars().filter(|var| is_checkpointed(var) && takes(var)).cloned().collect();
     if vars.is_empty() {
-        return Err(nothing());
+        return Err(nothing(options));
     }
     let mut names: Vec<String> = vars.iter().map(|var| var.name.clone()).collect();
     names.sort_unstable();
@@ -154,7 +155,7 @@ pub fn checkpoint_programs(
     let mut startup = startup.cloned().unwrap_or_else(|| Network::new().startup);
     let takes = selection(&options.vars)?;
     if !main.vars().any(|var| is_checkpointed(var) && takes(var)) {
-        return Err(nothing());
+        return Err(nothing(options));
     }
     let files = CheckpointOptions::default()
         .with_every(options.every)
@@ -163,8 +164,11 @@ pub fn checkpoint_programs(
     Ok(CheckpointPrograms { main, startup, stale })
 }
 
-fn nothing() -> Error {
-    Error::Absent("there is no variable to save: the patterns accept none".to_owned())
+fn nothing(options: &DeriveOptions) -> Error {
+    match options.vars.as_slice() {
+        [] => Error::NoTensors,
+        patterns => Error::NoMatch { what: "variable to save", patterns: patterns.to_vec() },
+    }
 }
 
 /// Returns the program of a model as text, in protobuf's text format.
@@ -211,9 +215,9 @@ fn results(program: &Program, forward: &Program) -> Result<Vec<String>> {
         1 => Ok(found),
         _ => {
             let quoted: Vec<String> = found.iter().map(|name| format!("`{name}`")).collect();
-            let what =
+            let why =
                 format!("the program fetches nothing; select from its results: {}", some(quoted));
-            Err(Error::Absent(what))
+            Err(Error::InvalidOption { option: "fetch", why })
         }
     }
 }

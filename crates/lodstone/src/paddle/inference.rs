@@ -7,6 +7,7 @@ use lodstone_model::{Model, Tensor};
 use lodstone_schema::paddle::saved;
 use lodstone_store::{Commit, Location, Output};
 
+use crate::error::no_program;
 use crate::{Error, Result};
 
 /// The names of the files of an inference model.
@@ -42,11 +43,11 @@ pub fn save_inference_model(
     files: &InferenceFiles,
     options: &WriteOptions,
 ) -> Result<()> {
-    let main = model.main().ok_or_else(|| Error::Absent("the model has no program".to_owned()))?;
+    let main = model.main().ok_or_else(|| no_program(model))?;
     let mut tensors: Vec<(&str, &Tensor)> = Vec::new();
     for var in saved(main) {
         let parameter = model.parameter(&var.name);
-        let lacks = || Error::Absent(format!("variable `{}` has no value", var.name));
+        let lacks = || Error::NoValues(vec![var.name.clone()]);
         tensors.push((&var.name, parameter.ok_or_else(lacks)?));
     }
     let encoded = program::write(main)?;

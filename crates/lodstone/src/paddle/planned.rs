@@ -145,7 +145,7 @@ impl Prepared {
 fn is_final(error: &Error) -> bool {
     use lodstone_engine::Error as Failure;
     match error {
-        Error::Engine(Failure::Cancelled) => true,
+        Error::Internal(_) | Error::Engine(Failure::Cancelled) => true,
         Error::Engine(Failure::Program(finding)) => finding.code == Code::Internal,
         Error::Engine(Failure::Op(error)) => error.finding.code == Code::Internal,
         _ => false,

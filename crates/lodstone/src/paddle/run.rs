@@ -9,9 +9,10 @@ use lodstone_schema::paddle::{Release, operator};
 use lodstone_schema::{Finding, Origin};
 use lodstone_store::{Location, Progress};
 
+use crate::error::no_program;
 use crate::paddle::executor::Dirs;
 use crate::paddle::planned::{Planned, is_plannable};
-use crate::run::{Engine, Output, RunOptions, Runner, Value};
+use crate::run::{Engine, Output, RunOptions, Runner, Value, no_output};
 use crate::{Error, Result};
 
 struct Executed {
@@ -29,11 +30,11 @@ pub(crate) fn unsupported(program: &Program, op: &Op) -> Option<String> {
 /// Prepares a PaddlePaddle program. Persistable variables keep their values between runs.
 pub(crate) fn prepare(model: &Model, options: &RunOptions) -> Result<Box<dyn Runner>> {
     if options.engine != Engine::Builtin {
-        let what = "only the engine `builtin` runs PaddlePaddle programs";
-        return Err(Error::Absent(what.to_owned()));
+        let why = "only the engine `builtin` runs PaddlePaddle programs".to_owned();
+        return Err(Error::InvalidOption { option: "engine", why });
     }
     let program = model.main();
-    let program = program.ok_or_else(|| crate::error::no_program(model))?;
+    let program = program.ok_or_else(|| no_program(model))?;
     let fetch: Vec<&str> = options.fetch.iter().map(String::as_str).collect();
     let mut prepared = Prepared::new(program, &fetch)?;
     if let Some(steps) = options.max_steps {
@@ -73,19 +74,19 @@ fn load(dir: &Location, scope: &mut Scope) -> Result<()> {
 /// # Errors
 /// If the model has no program, or that of another framework, or it cannot be translated.
 pub fn program_of(model: &Model) -> Result<Program> {
-    let absent = || Error::Absent("the model has no program".to_owned());
-    let main = model.main().ok_or_else(absent)?;
+    let main = model.main().ok_or_else(|| no_program(model))?;
     match main.dialect {
         Dialect::Paddle => Ok(main.clone()),
         Dialect::Pir => {
             let mut translated = model.clone();
             pir::to_run(&mut translated)?;
-            translated.main().cloned().ok_or_else(absent)
+            translated.main().cloned().ok_or_else(|| no_program(model))
         }
-        other => Err(Error::Absent(format!(
-            "expected a PaddlePaddle program, found one of {}",
-            other.framework()
-        ))),
+        other => {
+            let finding =
+                format!("expected one of PaddlePaddle, found one of {}", other.framework());
+            Err(Error::InvalidProgram { what: "the program", finding: finding.into() })
+        }
     }
 }
 
@@ -113,8 +114,9 @@ pub(crate) fn prepare_translated(model: &Model, options: &RunOptions) -> Result<
         match origins.of(0, name) {
             Origin::Value(value) => options.fetch.push(value.to_string()),
             Origin::Folded(_) | Origin::Removed => {
-                let what = format!("the program computes no tensor `{name}`");
-                return Err(Error::Absent(what));
+                return Err(no_output(model, name, |it| {
+                    matches!(origins.of(0, it), Origin::Value(_))
+                }));
             }
         }
     }
@@ -161,9 +163,9 @@ impl Runner for Executed {
 
 /// Returns the tensors that a program is fed with.
 pub(super) fn fed(inputs: Vec<(String, Value)>) -> Result<Vec<(String, Tensor)>> {
-    let tensor = |(name, value): (String, Value)| match value.into_tensor() {
-        Ok(tensor) => Ok((name, tensor)),
-        Err(finding) => Err(Error::Absent(format!("the input `{name}`: {finding}"))),
+    let tensor = |(name, value): (String, Value)| match value.tensor() {
+        Ok(tensor) => Ok((name, tensor.clone())),
+        Err(finding) => Err(Error::input(name, finding)),
     };
     inputs.into_iter().map(tensor).collect()
 }

@@ -11,7 +11,7 @@ use std::collections::{HashMap, HashSet};
 
 use lodstone_lowering::is_rewritten;
 use lodstone_model::{DType, Kind, Lod, Model, Parameter, Tensor, TensorType, ValueType};
-use lodstone_schema::{Origin, conventions};
+use lodstone_schema::{Finding, Origin, conventions};
 use lodstone_store::{Blob, Progress};
 use serde::Serialize;
 
@@ -175,8 +175,7 @@ pub fn compare(
     let found_b = fetch(b, engine_b, inputs_b, paired_b)?;
     let mut compared = Vec::with_capacity(pairs.len());
     for pair in &pairs {
-        let lost = || Error::Absent(format!("the value `{}` was not returned", pair.a));
-        let (a, b) = (found_a.get(pair.a).ok_or_else(lost)?, found_b.get(pair.b).ok_or_else(lost)?);
+        let (a, b) = (returned(&found_a, pair.a)?, returned(&found_b, pair.b)?);
         let mut value = compared_value(pair, a, b, options)?;
         let lod_a = lod_of(a, &levels(&values_a, pair.a), &found_a)?;
         let lod_b = lod_of(b, &levels(&values_b, pair.b), &found_b)?;
@@ -198,6 +197,15 @@ pub fn compare(
     let agree = outputs.clone().count() > 0 && outputs.clone().all(|value| value.agrees);
     let same = agree && unpaired_outputs.is_empty();
     Ok(Comparison { schema: 1, same, values: compared, unpaired_a, unpaired_b, unpaired_outputs })
+}
+
+/// Returns the tensors of a value that was fetched.
+fn returned<'f>(
+    found: &'f HashMap<String, Vec<Parameter>>,
+    name: &str,
+) -> Result<&'f Vec<Parameter>> {
+    let lost = || Finding::internal(format!("the value `{name}` was not returned"));
+    found.get(name).ok_or_else(lost).map_err(Error::Internal)
 }
 
 /// The values of the main graph of a model, each once, in the order in which they are computed.
@@ -312,7 +320,8 @@ fn lod_of(
         return Ok(own.clone());
     }
     let offsets = |name: &String| {
-        let wrong = || Error::Absent(format!("the output `{name}` has no offsets of a LoD level"));
+        let why = || "expected the offsets of a LoD level".to_owned();
+        let wrong = || Error::InvalidOutput { name: name.clone(), why: why() };
         let [Parameter { tensor, .. }] = found.get(name).map_or(&[][..], Vec::as_slice) else {
             return Err(wrong());
         };
@@ -409,9 +418,7 @@ fn inputs_of(a: &Model, b: &Model, inputs: Inputs) -> Result<(Inputs, Inputs)> {
     if !has_all {
         if required.len() != required_b.len() {
             let (a, b) = (required.len(), required_b.len());
-            return Err(Error::Absent(format!(
-                "cannot pair inputs by name or position: the models have {a} and {b} inputs"
-            )));
+            return Err(Error::UnpairedInputs { a, b });
         }
         names = required
             .iter()

@@ -11,7 +11,7 @@ use lodstone_schema::onnx::inline;
 use lodstone_schema::{Findings, Origin, Origins, conventions};
 use lodstone_store::Progress;
 
-use super::{Engine, Output, RunOptions, Runner, Value};
+use super::{Engine, Output, RunOptions, Runner, Value, no_output};
 use crate::{Error, Result};
 
 struct Engined {
@@ -27,8 +27,8 @@ struct Engined {
 /// Prepares an ONNX program, or a program that can be lowered to ONNX.
 pub(crate) fn prepare(model: &Model, options: &RunOptions) -> Result<Box<dyn Runner>> {
     if options.loader.is_some() {
-        let what = "programs of this framework have no loaders: pass parameters instead";
-        return Err(Error::Absent(what.to_owned()));
+        let why = "programs of this framework have no loaders: pass parameters instead".to_owned();
+        return Err(Error::InvalidOption { option: "loader", why });
     }
     let mode = match options.engine {
         Engine::Builtin => Mode::Fast,
@@ -109,12 +109,12 @@ pub(crate) fn fetched(
         return Ok(own_outputs(model, lowered));
     }
     let fetched = options.fetch.iter().map(|name| {
-        match origins.map(|origins| origins.of(0, name)) {
-            None => Ok(name.clone()),
-            Some(Origin::Value(lowered)) => Ok(lowered.to_string()),
+        let Some(origins) = origins else { return Ok(name.clone()) };
+        match origins.of(0, name) {
+            Origin::Value(lowered) => Ok(lowered.to_string()),
             // A value that the lowering adds.
-            Some(_) if computes(lowered, name) => Ok(name.clone()),
-            Some(_) => Err(Error::Absent(format!("the lowered program does not compute `{name}`"))),
+            _ if computes(lowered, name) => Ok(name.clone()),
+            _ => Err(no_output(model, name, |it| matches!(origins.of(0, it), Origin::Value(_)))),
         }
     });
     fetched.collect()
@@ -150,7 +150,7 @@ impl Runner for Engined {
     fn run(&mut self, inputs: Vec<(String, Value)>, progress: &Progress) -> Result<Vec<Output>> {
         let value = |(name, value): &(String, Value)| match value.to_engine() {
             Ok(value) => Ok((name.clone(), value)),
-            Err(finding) => Err(Error::from(lodstone_engine::Error::Input(name.clone(), finding))),
+            Err(finding) => Err(Error::input(name, finding)),
         };
         let values = inputs.iter().map(value).collect::<Result<Vec<_>>>()?;
         let values = values.iter().map(|(name, value)| (name.as_str(), value.clone())).collect();
@@ -163,7 +163,8 @@ impl Runner for Engined {
         let outputs = self.executable.run(values, context)?;
         let named = self.names.iter().zip(&outputs);
         let output = |(name, value): (&String, &lodstone_engine::Value)| {
-            Ok(Output { name: name.clone(), value: Value::of(value)? })
+            let value = Value::of(value).map_err(|finding| Error::output(name, finding))?;
+            Ok(Output { name: name.clone(), value })
         };
         named.map(output).collect()
     }

@@ -3,7 +3,7 @@
 use lodstone_model::Lod;
 use lodstone_store::Location;
 
-use super::{Value, no_input};
+use super::Value;
 use crate::{Error, OpenOptions, Result, open_with};
 
 /// The inputs of a run.
@@ -53,9 +53,7 @@ impl Inputs {
         for (_, value) in rest {
             let is_left = |name: &&String| !named.iter().any(|(known, _)| known == *name);
             let Some(name) = required.iter().chain(optional).find(is_left) else {
-                let count = required.len() + optional.len();
-                let what = format!("too many inputs, expected at most {count}");
-                return Err(Error::Absent(what));
+                return Err(Error::TooManyInputs { max: required.len() + optional.len() });
             };
             named.push((name.clone(), value));
         }
@@ -64,8 +62,7 @@ impl Inputs {
             let input = place.and_then(|place| named.get_mut(place));
             let Some((_, Value::Tensor(tensor))) = input else {
                 let inputs = named.iter().map(|(known, _)| known.as_str());
-                let inputs: Vec<&str> = inputs.collect();
-                return Err(Error::Absent(no_input(&name, &inputs)));
+                return Err(Error::no_input(&name, inputs));
             };
             let Lod(levels) = &mut tensor.lod;
             levels.push(level);

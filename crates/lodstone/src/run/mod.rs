@@ -19,7 +19,7 @@ use std::str::FromStr;
 use std::sync::Arc;
 
 use lodstone_engine::{Profile, Threads};
-use lodstone_model::{Dialect, Model, Parameter, some};
+use lodstone_model::{Dialect, Model, Parameter};
 use lodstone_schema::conventions;
 use lodstone_store::{Location, Progress};
 
@@ -30,7 +30,7 @@ pub use inputs::Inputs;
 pub use value::{Output, Value};
 
 use crate::error::no_program;
-use crate::names::similar;
+use crate::names::{MAX_SUGGESTIONS, similar};
 use crate::{Dirs, Error, RUNS, Result};
 
 /// The options of a run.
@@ -142,8 +142,7 @@ impl Session {
             let added = engine::lowered(model)
                 .map_or_else(|_| Vec::new(), |(lowered, _)| engine::added_outputs(model, &lowered));
             if let Some(name) = unknown.find(|name| !added.contains(name)) {
-                let similar = similar(name, values.iter().map(String::as_str));
-                return Err(Error::Absent(format!("the program has no value `{name}`{similar}")));
+                return Err(no_output(model, name, |_| true));
             }
         }
         Ok(Self { runner: (row.prepare)(model, options)?, inputs, values })
@@ -179,7 +178,7 @@ impl Session {
         // An unknown name is rather misspelled than one too many: it is reported before the input that is missing then.
         let mut given = inputs.values.iter().filter_map(|(name, _)| name.as_deref());
         if let Some(name) = given.find(|name| !is_input(name)) {
-            return Err(Error::Absent(no_input(name, &known)));
+            return Err(Error::no_input(name, known));
         }
         self.runner.run(inputs.named(required, optional)?, progress)
     }
@@ -203,15 +202,20 @@ fn is_known(name: &str, values: &HashSet<String>) -> bool {
     values.contains(name) || of_level.is_some_and(|base| values.contains(base))
 }
 
-/// Describes an unknown input.
-pub(super) fn no_input(name: &str, inputs: &[&str]) -> String {
-    let end = match similar(name, inputs.iter().copied()) {
-        end if end.is_empty() && !inputs.is_empty() => {
-            format!("; the inputs are {}", some(inputs.iter().map(|name| format!("`{name}`"))))
-        }
-        end => end,
-    };
-    format!("there is no input `{name}`{end}")
+/// Returns the error for a value that a program does not compute. It suggests the outputs of the operator of this name, or
+/// the most similar of the values that `is_computed` accepts.
+pub(crate) fn no_output(model: &Model, name: &str, is_computed: impl Fn(&str) -> bool) -> Error {
+    let main = model.main().and_then(|program| program.blocks.first());
+    let ops = || main.iter().flat_map(|main| &main.ops);
+    let own = ops().filter(|op| !name.is_empty() && op.name == name).flat_map(|op| op.writes());
+    let own = own.filter(|it| is_computed(it)).take(MAX_SUGGESTIONS);
+    let own: Vec<String> = own.map(str::to_owned).collect();
+    let vars = main.iter().flat_map(|main| &main.vars).map(|var| var.name.as_str());
+    let known = ops().flat_map(|op| op.writes()).chain(vars);
+    let mut seen = HashSet::new();
+    let known = known.filter(|it| !it.is_empty() && is_computed(it) && seen.insert(*it));
+    let similar = if own.is_empty() { similar(name, known) } else { own };
+    Error::NoSuchOutput { name: name.to_owned(), similar }
 }
 
 /// Runs the main program of a model once; returns its outputs, or the values of [`RunOptions::fetch`], in that order.
@@ -236,7 +240,8 @@ fn required_inputs(model: &Model) -> Result<(Vec<String>, Vec<String>)> {
 }
 
 fn not_run(dialect: Dialect) -> Error {
-    Error::Absent(format!("running {} programs is not supported", dialect.framework()))
+    let operation = format!("running {} programs", dialect.framework());
+    Error::NotSupported { operation, why: None }
 }
 
 /// Returns the default directories for the operators of the model at a path: they may load from its directory, and save

@@ -7,7 +7,7 @@ use rand_chacha::rand_core::{Rng, SeedableRng};
 
 use super::sizes::{Open, chosen};
 use super::typed::Types;
-use super::{Inputs, Value, no_input, required_inputs};
+use super::{Inputs, Value, required_inputs};
 use crate::{Error, Result};
 
 /// Maximum number of elements of a random input.
@@ -61,8 +61,7 @@ impl Inputs {
     ) -> Result<Vec<(Self, Vec<String>)>> {
         let (required, _) = required_inputs(model)?;
         if let Some((name, _)) = shapes.iter().find(|(name, _)| !required.contains(name)) {
-            let inputs: Vec<&str> = required.iter().map(String::as_str).collect();
-            return Err(Error::Absent(no_input(name, &inputs)));
+            return Err(Error::no_input(name, required.iter().map(String::as_str)));
         }
         let unnamed = self.values.iter().filter(|(name, _)| name.is_none()).count();
         let has_value =
@@ -78,7 +77,7 @@ impl Inputs {
             let shape = shapes.iter().find(|(known, _)| known == *name).map(|(_, shape)| shape);
             let rows = self.rows(name);
             let input = input(name, declared, shape.map(Vec::as_slice), rows);
-            open.push((*number, input.map_err(|why| failed(name, why))?));
+            open.push((*number, input?));
         }
         let (numbers, open): (Vec<usize>, Vec<Open>) = open.into_iter().unzip();
         let of_values = without.iter().take(unnamed).map(|(_, name)| Some((*name).clone()));
@@ -102,7 +101,7 @@ impl Inputs {
             let (mut inputs, mut added) = (self.clone(), Vec::new());
             for ((input, number), shape) in open.iter().zip(&numbers).zip(shapes) {
                 let tensor = random(input.dtype, shape, seed, *number as u64);
-                let mut tensor = tensor.map_err(|why| failed(&input.name, why))?;
+                let mut tensor = tensor.map_err(|why| wrong(&input.name, why))?;
                 let mut text = format!("{} {} {:?}", input.name, tensor.dtype, tensor.shape);
                 if self.rows(&input.name).is_none() {
                     let rows = tensor.shape.first().copied().unwrap_or(0);
@@ -126,8 +125,8 @@ impl Inputs {
     }
 }
 
-fn failed(name: &str, why: String) -> Error {
-    Error::Absent(format!("random input `{name}`: {why}"))
+fn wrong(name: &str, why: impl Into<String>) -> Error {
+    Error::InvalidInput { name: name.to_owned(), why: why.into() }
 }
 
 /// Returns an input with the dims that are declared or given.
@@ -136,18 +135,20 @@ fn input(
     declared: Option<TensorType>,
     shape: Option<&[u64]>,
     rows: Option<u64>,
-) -> Result<Open, String> {
-    let declared = declared.ok_or("the program does not declare a tensor type")?;
+) -> Result<Open> {
+    let undeclared = || wrong(name, "the program does not declare a tensor type");
+    let declared = declared.ok_or_else(undeclared)?;
     let dtype = match declared.dtype {
         // Frameworks without declared types mostly compute with floats.
         DType::Unspecified => DType::Float32,
         dtype => dtype,
     };
     let dims = match (declared.shape, shape) {
-        (None, None) => return Err("its rank is not declared: pass a shape".to_owned()),
+        (None, None) => return Err(Error::UnknownShape(name.to_owned())),
         (Some(dims), Some(shape)) if dims.len() != shape.len() => {
             let rank = dims.len();
-            return Err(format!("the program declares rank {rank}, not the shape {shape:?}"));
+            let why = format!("the program declares rank {rank}, not the shape {shape:?}");
+            return Err(wrong(name, why));
         }
         (_, Some(shape)) => shape.iter().map(|dim| Dim::Known(*dim)).collect(),
         (Some(mut dims), None) => {

@@ -5,6 +5,7 @@
 use std::collections::VecDeque;
 
 use lodstone_model::{AttributeValue, DType, Dim, Element, Model, Tensor, TensorType, ValueType};
+use lodstone_schema::Finding;
 use lodstone_store::Progress;
 
 use super::{Output, RunOptions, Runner, Value, engine, required_inputs};
@@ -58,7 +59,7 @@ impl Typed {
             match () {
                 () if self.inputs.contains(&name) => own.push((name, value)),
                 () if is_free(&name) => {}
-                () => return Err(Error::Absent(format!("there is no input `{name}`"))),
+                () => return Err(Error::no_input(&name, self.inputs.iter().map(String::as_str))),
             }
         }
         Ok(own)
@@ -105,7 +106,8 @@ impl Typed {
         if self.prepared.len() > MAX_KEPT {
             self.prepared.pop_front();
         }
-        self.prepared.back_mut().ok_or_else(|| Error::Absent("no program was prepared".to_owned()))
+        let last = self.prepared.back_mut();
+        last.ok_or_else(|| Error::Internal(Finding::internal("no program was prepared")))
     }
 }
 
@@ -121,7 +123,8 @@ fn number(name: &str, dtype: DType, tensor: &Tensor) -> Result<AttributeValue> {
             tensor.dtype,
             Some(tensor.shape.iter().map(|dim| Dim::Known(*dim)).collect()),
         );
-        Error::Absent(format!("the input `{name}` is declared as a number of {dtype}, not {found}"))
+        let why = format!("expected a number of {dtype}, found {found}");
+        Error::InvalidInput { name: name.to_owned(), why }
     };
     if !tensor.shape.is_empty() || tensor.dtype != dtype {
         return Err(wrong());
@@ -150,8 +153,8 @@ pub(super) fn declared(model: &Model, types: &Types) -> Result<Model> {
             && tensor.shape.is_some()
             && !tensor.admits(dims)
         {
-            let what = format!("the input `{name}` is declared as {tensor}, not {dims:?}");
-            return Err(Error::Absent(what));
+            let why = format!("expected {tensor}, found dims {dims:?}");
+            return Err(Error::InvalidInput { name: name.clone(), why });
         }
         let dims = dims.iter().map(|dim| Dim::Known(*dim)).collect();
         var.value = TensorType::new(*dtype, Some(dims)).into();
@@ -165,9 +168,7 @@ impl Runner for Typed {
         let numbers = self.numbers(&inputs)?;
         let mut types = Types::new();
         for (name, value) in &inputs {
-            let Value::Tensor(tensor) = value else {
-                return Err(Error::Absent(format!("the input `{name}` must be a tensor")));
-            };
+            let tensor = value.tensor().map_err(|finding| Error::input(name, finding))?;
             types.push((name.clone(), tensor.dtype, tensor.shape.clone()));
         }
         types.sort_by(|a, b| a.0.cmp(&b.0));

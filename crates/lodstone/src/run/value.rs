@@ -4,8 +4,6 @@ use lodstone_engine as engine;
 use lodstone_model::{Parameter, Tensor};
 use lodstone_schema::Finding;
 
-use crate::Result;
-
 /// An output of a run.
 #[derive(Clone, Debug)]
 pub struct Output {
@@ -58,7 +56,7 @@ impl Value {
     ///
     /// # Errors
     /// If the value is not a tensor.
-    pub(crate) fn into_tensor(self) -> Result<Tensor, Finding> {
+    pub(crate) fn tensor(&self) -> Result<&Tensor, Finding> {
         let found = match self {
             Self::Tensor(tensor) => return Ok(tensor),
             Self::Sequence(_) => "a sequence",
@@ -69,17 +67,18 @@ impl Value {
     }
 
     /// Converts a value of the engine.
-    pub(crate) fn of(value: &engine::Value) -> Result<Self> {
+    ///
+    /// # Errors
+    /// If elements cannot be put in order.
+    pub(crate) fn of(value: &engine::Value) -> Result<Self, Finding> {
+        let all = |values: &[engine::Value]| values.iter().map(Self::of).collect::<Result<_, _>>();
         Ok(match value {
-            engine::Value::Sequence(values) => {
-                Self::Sequence(values.iter().map(Self::of).collect::<Result<_>>()?)
-            }
+            engine::Value::Sequence(values) => Self::Sequence(all(values)?),
             engine::Value::Optional(None) => Self::Absent,
             engine::Value::Optional(Some(value)) => Self::of(value)?,
-            engine::Value::Map(map) => Self::Map {
-                keys: map.keys.tensor()?,
-                values: map.values.iter().map(Self::of).collect::<Result<_>>()?,
-            },
+            engine::Value::Map(map) => {
+                Self::Map { keys: map.keys.tensor()?, values: all(&map.values)? }
+            }
             value => Self::Tensor(value.tensor()?),
         })
     }

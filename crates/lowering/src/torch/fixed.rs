@@ -1,7 +1,7 @@
 //! Inputs that are numbers, as constants.
 
-use lodstone_model::{Attribute, AttributeValue, DType, Model, Op, Operand, ValueType};
-use lodstone_schema::onnx::quoted;
+use lodstone_model::{Attribute, AttributeValue, Block, DType, Model, Op, Operand, ValueType};
+use lodstone_schema::Finding;
 
 use super::node::Outcome;
 
@@ -16,7 +16,7 @@ fn constant(name: &str, dtype: DType, value: &AttributeValue) -> Outcome<Op> {
         (DType::Float32 | DType::Float64, AttributeValue::Long(value)) => {
             AttributeValue::Double(*value as f64)
         }
-        _ => return Err(format!("the input {} is of {dtype}", quoted(name)).into()),
+        _ => return Err(format!("expected a number of {dtype}").into()),
     };
     Ok(Op {
         kind: "prim::Constant".to_owned(),
@@ -27,24 +27,30 @@ fn constant(name: &str, dtype: DType, value: &AttributeValue) -> Outcome<Op> {
     })
 }
 
+/// Returns the operator that makes an input of a program a constant.
+fn fixed(main: &Block, name: &str, value: &AttributeValue) -> Outcome<Op> {
+    if !main.inputs.iter().any(|input| input == name) {
+        return Err("the program does not have it".into());
+    }
+    match main.vars.iter().find(|var| var.name == name).map(|var| &var.value) {
+        Some(ValueType::Scalar(dtype)) => constant(name, *dtype, value),
+        _ => Err("it is not declared as a number".into()),
+    }
+}
+
 /// Makes inputs of the main program constants, see [`crate::fix_inputs`].
-pub(crate) fn fix_inputs(model: &mut Model, values: &[(String, AttributeValue)]) -> Outcome<()> {
+pub(crate) fn fix_inputs(
+    model: &mut Model,
+    values: &[(String, AttributeValue)],
+) -> Result<(), (String, Finding)> {
     let main = model.programs.main_mut().and_then(|program| program.blocks.first_mut());
-    let main = main.ok_or("there is no program")?;
     let mut constants = Vec::new();
     for (name, value) in values {
-        if !main.inputs.contains(name) {
-            let all = main.inputs.iter().map(|name| quoted(name));
-            let all = all.collect::<Vec<_>>().join(", ");
-            let what = format!("there is no input {}; the inputs are {all}", quoted(name));
-            return Err(what.into());
-        }
-        let declared = main.vars.iter().find(|var| var.name == *name).map(|var| &var.value);
-        let Some(ValueType::Scalar(dtype)) = declared else {
-            return Err(format!("the input {} is not a number", quoted(name)).into());
-        };
-        constants.push(constant(name, *dtype, value)?);
+        let made = main.as_deref().ok_or_else(|| Finding::from("there is no program"));
+        let made = made.and_then(|main| fixed(main, name, value));
+        constants.push(made.map_err(|finding| (name.clone(), finding))?);
     }
+    let Some(main) = main else { return Ok(()) };
     main.inputs.retain(|input| !values.iter().any(|(name, _)| name == input));
     main.ops.splice(0..0, constants);
     Ok(())

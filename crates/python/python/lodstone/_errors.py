@@ -12,6 +12,9 @@ class LodstoneError(Exception):
     file: os.PathLike[str] | None = None
     """The file concerned, if there is one."""
 
+    hint: str | None = None
+    """How the caller can resolve the error, if that is known. Tracebacks show it below the message."""
+
 
 class NoModelError(LodstoneError, FileNotFoundError):
     """There is no model at a path."""
@@ -19,6 +22,12 @@ class NoModelError(LodstoneError, FileNotFoundError):
 
 class NoTensorError(LodstoneError, KeyError):
     """A model has no tensor with this name. The message suggests the most similar names."""
+
+    name: str | None = None
+    """The name."""
+
+    similar: tuple[str, ...] = ()
+    """The most similar names, or the names that an ambiguous one matches."""
 
     def __str__(self) -> str:
         # `KeyError.__str__` would return the `repr` of the message.
@@ -35,6 +44,33 @@ class DamagedError(LodstoneError, ValueError):
 
 class UnsupportedError(LodstoneError, ValueError):
     """An operation that this model does not support, or a model that the format cannot represent."""
+
+
+class OptionError(UnsupportedError):
+    """An argument contradicts another, or does not fit the model or the format."""
+
+    option: str | None = None
+    """The name of the argument."""
+
+
+class InputError(UnsupportedError):
+    """An input of a program is unknown or missing, or its value does not fit its declaration."""
+
+    name: str | None = None
+    """The name of the input."""
+
+    similar: tuple[str, ...] = ()
+    """The inputs with the most similar names, if the program has no such input."""
+
+
+class OutputError(UnsupportedError):
+    """A program does not compute a value, or the value cannot be returned."""
+
+    name: str | None = None
+    """The name of the value."""
+
+    similar: tuple[str, ...] = ()
+    """The values with the most similar names, if the program has no such value."""
 
 
 class ProgramError(LodstoneError, ValueError):
@@ -58,6 +94,10 @@ class SharedTensorsError(LodstoneError, RuntimeError):
 
 class SliceError(LodstoneError, IndexError):
     """An index is out of bounds, or is not supported."""
+
+
+class InternalError(LodstoneError, RuntimeError):
+    """A bug in this package, not a problem of the model."""
 
 
 SafetensorError = LodstoneError

@@ -8,14 +8,13 @@ mod matching;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use lodstone_model::{Attribute, AttributeValue, Block, Op, Program, Tensor, ValueType, Var};
-use lodstone_schema::conventions;
-use serde::Serialize;
-
-use crate::Result;
 use lodstone_schema::places::at;
+use lodstone_schema::{Finding, conventions};
+use serde::Serialize;
 
 use crate::wiring::{Node, Use, Wiring};
 use crate::words;
+use crate::{Error, Result};
 use matching::Matching;
 
 /// The differences between two programs.
@@ -118,15 +117,15 @@ fn is_none(count: &usize) -> bool {
 /// # Errors
 /// If reading tensors in attributes fails.
 pub(super) fn programs(a: &Program, b: &Program) -> Result<ProgramDifference> {
-    let (side_a, side_b) = (Wiring::new(a)?, Wiring::new(b)?);
-    let matching = Matching::new(&side_a, &side_b)?;
+    let (side_a, side_b) = (wired(a)?, wired(b)?);
+    let matching = Matching::new(&side_a, &side_b).map_err(Error::Internal)?;
     let mut report = ProgramDifference { ambiguous: matching.ambiguous, ..Default::default() };
     let mut names = Names::new(a, b);
     names.learn(&side_a, &side_b, &matching)?;
     let ordered = !conventions(a).is_ssa;
-    let late = out_of_order(&matching)?;
+    let late = out_of_order(&matching).map_err(Error::Internal)?;
     for (index, (node, other)) in side_a.nodes.iter().zip(&matching.a).enumerate() {
-        let Some(other) = other.map(|other| side_b.node(other)).transpose()? else {
+        let Some(other) = other.map(|other| node_of(&side_b, other)).transpose()? else {
             let (changes, a) = (vec![OperatorChange::Removed], Some(place(node)));
             report.operators.push(OperatorDifference { changes, a, b: None, details: Vec::new() });
             continue;
@@ -155,6 +154,14 @@ pub(super) fn programs(a: &Program, b: &Program) -> Result<ProgramDifference> {
     report.same =
         report.operators.is_empty() && report.renamed.is_empty() && report.details.is_empty();
     Ok(report)
+}
+
+fn wired(program: &Program) -> Result<Wiring<'_>> {
+    Wiring::new(program).map_err(Error::Internal)
+}
+
+fn node_of<'s, 'a>(side: &'s Wiring<'a>, id: usize) -> Result<&'s Node<'a>> {
+    side.node(id).map_err(Error::Internal)
 }
 
 fn place(node: &Node<'_>) -> OperatorPlace {
@@ -200,7 +207,7 @@ impl<'a> Names<'a> {
         for (node, other) in a.nodes.iter().zip(&matching.a) {
             // An operator without a pair gives no information.
             let Some(other) = *other else { continue };
-            let other = b.node(other)?;
+            let other = node_of(b, other)?;
             let pairs = |of_a: &'a Op, of_b: &'a Op| {
                 let outputs = of_a.outputs.iter().zip(&of_b.outputs);
                 outputs.flat_map(|(a, b)| a.args.iter().zip(&b.args))
@@ -244,7 +251,7 @@ impl<'a> Names<'a> {
 }
 
 /// Returns the pairs that are not in the longest sequence that has the same order in both programs.
-fn out_of_order(matching: &Matching) -> Result<HashSet<usize>> {
+fn out_of_order(matching: &Matching) -> Result<HashSet<usize>, Finding> {
     let pairs: Vec<(usize, usize)> =
         matching.a.iter().enumerate().filter_map(|(a, b)| Some((a, (*b)?))).collect();
     // For each length, the last pair of such a sequence and its index in the second program; for each pair, its

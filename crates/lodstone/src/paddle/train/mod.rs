@@ -22,6 +22,7 @@ use lodstone_schema::paddle::{interface, needed, saved};
 use lodstone_schema::{Finding, conventions};
 use lodstone_store::{Commit, Location, Output, Progress};
 
+use crate::error::no_program;
 use crate::numbers::numbers;
 use crate::paddle::run::fed;
 use crate::{Error, Inputs, Renames, Result, dirs_beside, open_with};
@@ -128,10 +129,10 @@ impl Training {
     pub fn without_data(model: &Model, options: TrainOptions) -> Result<Self> {
         let program = model.main();
         let startup = model.programs.get(Programs::STARTUP).cloned();
-        let program = program.ok_or_else(|| absent("the model has no program"))?.clone();
+        let program = program.ok_or_else(|| no_program(model))?.clone();
         let loss = match options.loss.as_deref().or_else(|| loss(&program)) {
             Some(loss) => loss.to_owned(),
-            None => return Err(absent("cannot train the program: it computes no gradients")),
+            None => return untrainable("it computes no gradients"),
         };
         let mut fetch = vec![loss.as_str()];
         fetch.extend(options.watch.iter().map(String::as_str));
@@ -207,9 +208,11 @@ impl Training {
     /// # Errors
     /// If an operator fails, or a reported variable is not a scalar. The variables are then unchanged.
     pub fn step(&mut self) -> Result<Vec<f64>> {
-        let samples = self.samples.as_mut();
-        let samples = samples.ok_or_else(|| absent("the training has no data of its own"))?;
-        let fed = samples.of_step(self.done)?;
+        let fed = match (&mut self.samples, self.inputs.first()) {
+            (Some(samples), _) => samples.of_step(self.done)?,
+            (None, Some(input)) => return Err(Error::MissingInput(input.clone())),
+            (None, None) => Vec::new(),
+        };
         let found = self.step.run(&mut self.scope, &fed, &self.dirs)?;
         self.reported(&found)
     }
@@ -259,7 +262,10 @@ impl Training {
     fn reported(&mut self, found: &[Tensor]) -> Result<Vec<f64>> {
         self.done += 1;
         let named = self.watched().iter().zip(found);
-        named.map(|(name, tensor)| number(tensor).or_else(|what| wrong(name, what))).collect()
+        let number = |(name, tensor): (&String, &Tensor)| {
+            number(tensor).map_err(|finding| Error::output(name, finding))
+        };
+        named.map(number).collect()
     }
 
     /// Returns the variables.
@@ -285,7 +291,7 @@ impl Training {
         let mut tensors = Vec::new();
         for var in saved(&program) {
             let Some(tensor) = self.scope.tensor(&var.name) else {
-                return wrong(&var.name, "it has no value".to_owned());
+                return Err(Error::NoValues(vec![var.name.clone()]));
             };
             tensors.push((var.name.as_str(), tensor));
         }
@@ -353,7 +359,8 @@ fn resume(
     let (now, then) = (recorded(options.samples), restored.metadata.get(SAMPLES));
     match then.filter(|then| **then != now) {
         Some(then) => {
-            Err(absent(&format!("the checkpoint was trained with samples {then}, not {now}")))
+            let why = format!("the checkpoint was trained with samples {then}, not {now}");
+            Err(Error::InvalidOption { option: "samples", why })
         }
         None => Ok(restored),
     }
@@ -430,11 +437,10 @@ fn check_reads(program: &Program, fed: &[(String, Tensor)]) -> Result<()> {
             let is_tensor =
                 |var: &&Var| matches!(var.value, ValueType::Tensor(_)) && !var.persistable;
             if vars.get(name).is_some_and(is_tensor) {
-                let what = format!(
-                    "operator {number} (`{}`) reads it, but no earlier operator writes it",
+                return untrainable(&format!(
+                    "`{name}`: operator {number} (`{}`) reads it, but no earlier operator writes it",
                     op.kind
-                );
-                return wrong(name, what);
+                ));
             }
         }
         known.extend(op.writes());
@@ -450,7 +456,7 @@ fn check_variables(program: &Program, scope: &Scope) -> Result<()> {
         let declared = var.value.tensor_type();
         match (scope.tensor(&var.name), declared) {
             (None, _) if needed.contains(var.name.as_str()) => {
-                missing.push(format!("`{}`", var.name));
+                missing.push(var.name.clone());
             }
             (Some(found), Some(declared))
                 if found.dtype != declared.dtype || !declared.admits(&found.shape) =>
@@ -462,12 +468,14 @@ fn check_variables(program: &Program, scope: &Scope) -> Result<()> {
         }
     }
     if !missing.is_empty() {
-        let what = "variables have no value, and no startup program initializes them";
-        return Err(absent(&format!("{what}: {}", some(missing))));
+        return Err(Error::NoValues(missing));
     }
     match others.is_empty() {
         true => Ok(()),
-        false => Err(absent(&format!("variables contradict their declarations: {}", some(others)))),
+        false => Err(Error::InvalidProgram {
+            what: "variables contradict their declarations",
+            finding: some(others).into(),
+        }),
     }
 }
 
@@ -482,10 +490,6 @@ fn number(tensor: &Tensor) -> Result<f64, Finding> {
     Ok((decoder.number)(&bytes))
 }
 
-fn absent(what: &str) -> Error {
-    Error::Absent(what.to_owned())
-}
-
-fn wrong<T>(name: &str, what: impl std::fmt::Display) -> Result<T> {
-    Err(Error::Absent(format!("`{name}`: {what}")))
+fn untrainable<T>(why: &str) -> Result<T> {
+    Err(Error::InvalidProgram { what: "cannot train the program", finding: why.into() })
 }

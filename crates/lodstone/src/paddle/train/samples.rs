@@ -8,8 +8,8 @@ use lodstone_model::{Dim, Lod, Program, Tensor};
 use lodstone_schema::Finding;
 use lodstone_store::Blob;
 
-use super::{SampleOptions, wrong};
-use crate::Result;
+use super::SampleOptions;
+use crate::{Error, Result};
 
 /// The input tensors of a program, by name.
 #[derive(Debug)]
@@ -78,10 +78,14 @@ impl Samples {
                 return wrong(name, format!("it has {found} samples, but `{first}` has {count}"));
             }
             if batch == 0 || batch > count {
-                return wrong(
-                    name,
-                    format!("expected a batch size from 1 to {count}, found {batch}"),
-                );
+                let why = format!("expected a batch size from 1 to {count}, found {batch}");
+                return match options.batch {
+                    Some(_) => Err(Error::InvalidOption {
+                        option: "batch",
+                        why: format!("`{name}`: {why}"),
+                    }),
+                    None => wrong(name, why),
+                };
             }
         }
         Ok(Self { whole, cut, batch, count, shuffle, order: None })
@@ -90,12 +94,12 @@ impl Samples {
     /// Returns the inputs of a step, counted from 0. When fewer samples than a batch are left, a new epoch starts, in
     /// file order or shuffled anew.
     pub(super) fn of_step(&mut self, step: u64) -> Result<Vec<(&str, Tensor)>> {
-        let chosen = self.chosen(step).or_else(|what| wrong("samples", what))?;
+        let chosen = self.chosen(step).map_err(Error::Internal)?;
         let whole = self.whole.iter().map(|(name, tensor)| (name.as_str(), tensor.clone()));
         let mut fed: Vec<(&str, Tensor)> = whole.collect();
         for (name, tensor) in &self.cut {
-            let picked = pick(tensor, &chosen).or_else(|what| wrong(name, what))?;
-            fed.push((name, picked));
+            let picked = pick(tensor, &chosen);
+            fed.push((name, picked.map_err(|finding| Error::input(name, finding))?));
         }
         Ok(fed)
     }
@@ -120,6 +124,10 @@ impl Samples {
         self.order = Some((epoch, order));
         Ok(chosen)
     }
+}
+
+fn wrong<T>(name: &str, why: String) -> Result<T> {
+    Err(Error::InvalidInput { name: name.to_owned(), why })
 }
 
 /// Returns the part of a tensor that a step of a program takes.

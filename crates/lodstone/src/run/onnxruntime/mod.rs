@@ -11,7 +11,7 @@ use ort::logging::LogLevel;
 use ort::session::{Session, builder::SessionBuilder};
 
 use super::engine::lowered_for;
-use super::{Output, RunOptions, Runner, Value};
+use super::{Output, RunOptions, Runner, Value, no_program};
 use crate::{ConvertOptions, Error, Result, Target, convert};
 
 /// Models with more bytes of weights are handed over in files: the length of a message is limited.
@@ -27,18 +27,19 @@ struct Runtime {
 
 /// Prepares a program of ONNX, or one that can be lowered to it.
 pub(super) fn prepare(model: &Model, options: &RunOptions) -> Result<Box<dyn Runner>> {
-    for (name, is_set) in [
-        ("a memory limit", options.max_memory.is_some()),
-        ("a step limit", options.max_steps.is_some()),
-        ("a profile", options.profile.is_some()),
+    for (option, name, is_set) in [
+        ("max_memory", "a memory limit", options.max_memory.is_some()),
+        ("max_steps", "a step limit", options.max_steps.is_some()),
+        ("profile", "a profile", options.profile.is_some()),
     ] {
         if is_set {
-            return Err(Error::Absent(format!("ONNX Runtime does not support {name} here")));
+            let why = format!("ONNX Runtime does not support {name} here");
+            return Err(Error::InvalidOption { option, why });
         }
     }
     let (mut lowered, fetched) = lowered_for(model, options)?;
     let main = lowered.main_mut().and_then(|program| program.blocks.first_mut());
-    let main = main.ok_or_else(|| Error::Absent("the model has no program".to_owned()))?;
+    let main = main.ok_or_else(|| no_program(model))?;
     let names = match fetched.is_empty() {
         true => main.outputs.clone(),
         false => options.fetch.clone(),
@@ -81,16 +82,19 @@ impl Runner for Runtime {
     fn run(&mut self, inputs: Vec<(String, Value)>, _: &Progress) -> Result<Vec<Output>> {
         let input = |(name, value): (String, Value)| {
             let value = value::input(&value);
-            let value = value.map_err(|why| Error::Absent(format!("the input `{name}`: {why}")))?;
-            Ok((name, value))
+            match value {
+                Ok(value) => Ok((name, value)),
+                Err(why) => Err(Error::InvalidInput { name, why }),
+            }
         };
         let inputs = inputs.into_iter().map(input).collect::<Result<Vec<_>>>()?;
         let outputs = self.session.run(inputs).map_err(failed)?;
         let output = |(name, value): (&String, &ort::value::DynValue)| {
             let value = value::output(value);
-            let value =
-                value.map_err(|why| Error::Absent(format!("the output `{name}`: {why}")))?;
-            Ok(Output { name: name.clone(), value })
+            match value {
+                Ok(value) => Ok(Output { name: name.clone(), value }),
+                Err(why) => Err(Error::InvalidOutput { name: name.clone(), why }),
+            }
         };
         self.names
             .iter()
