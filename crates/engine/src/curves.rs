@@ -13,11 +13,6 @@ pub(crate) fn sigmoid<T: Float>(x: T) -> T {
     }
 }
 
-/// Returns `log(1 + exp(x))` without overflow.
-pub(crate) fn softplus<T: Float>(x: T) -> T {
-    at_least(x, T::zero()) + (-x.abs()).exp().ln_1p()
-}
-
 /// Returns the greater of both, or NaN if `x` is NaN.
 pub(crate) fn at_least<T: Float>(x: T, least: T) -> T {
     if x < least { least } else { x }

@@ -4,7 +4,7 @@ use lodstone_model::DType;
 use pulp::bytemuck::Zeroable;
 
 use crate::call::{Call, Outputs, one};
-use crate::curves::{Erf, at_least, at_most, sigmoid, softplus};
+use crate::curves::{Erf, at_least, at_most, sigmoid};
 use crate::dims::{around, at_mut, axis};
 use crate::error::Outcome;
 use crate::fused::{EpilogueStep, Rule, maximum, minimum};
@@ -13,7 +13,7 @@ use crate::simd::curves;
 use crate::tensor::map::map_two;
 use crate::tensor::{
     Dense, Extreme, Number, Order, bits_of, bytes_of, check_alike, elements, floats, integers,
-    numbers_of, unsupported, zeroed,
+    numbers_of, steps, unsupported, zeroed,
 };
 
 /// The operators of this family.
@@ -29,8 +29,7 @@ pub(super) const OPERATORS: &[Operator] = &[
         let alpha = call.float("alpha", 0.01);
         Some(Rule::unary(move |a| if a >= 0.0 { a } else { a * alpha }))
     }),
-    Operator::dense("Mish", |call| one(floats!(call.input(0)?, T => |x| x * softplus(x).tanh())?))
-        .working(0, 4),
+    Operator::dense("Mish", mish).working(0, 4),
     Operator::dense("PRelu", parametric_relu).working(0, 6),
     Operator::dense("Relu", relu)
         .fused(|_| Some(Rule::unary(|a| maximum(a, 0.0))))
@@ -119,6 +118,17 @@ fn parametric_relu(call: &Call<'_>) -> Outputs {
     )?)
 }
 
+fn mish(call: &Call<'_>) -> Outputs {
+    one(steps!(
+        call.input(0)?,
+        |x| (-x.abs()).exp(),
+        |_, y| y.ln_1p(),
+        |x, y| at_least(x, 0.0) + y,
+        |_, y| y.tanh(),
+        |x, y| x * y
+    )?)
+}
+
 fn selu(call: &Call<'_>) -> Outputs {
     let alpha = call.float("alpha", 1.673_263_2);
     let gamma = call.float("gamma", 1.050_701);
@@ -164,9 +174,9 @@ impl Dense {
         floats!(self, T => |x| if x <= T::from(alpha) { 0.0 } else { x })
     }
 
-    /// Returns `log(1 + exp(x))`.
+    /// Returns `log(1 + exp(x))`, without overflow.
     pub(super) fn softplus(&self) -> Outcome<Self> {
-        floats!(self, T => |x| softplus(x))
+        steps!(self, |x| (-x.abs()).exp(), |_, y| y.ln_1p(), |x, y| at_least(x, 0.0) + y)
     }
 
     /// Returns `x / (1 + |x|)`.

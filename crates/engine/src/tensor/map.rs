@@ -196,6 +196,31 @@ macro_rules! floats {
     };
 }
 
+/// Applies expressions to a block of floats one after the other: `steps!(tensor, |x| x.exp(), |x, y| x * y)`, where `y` is the
+/// result of the expression before. The processor works on several elements of a step at a time, which it cannot where the
+/// functions of one element wait for each other.
+macro_rules! steps {
+    ($x:expr, |$v:ident| $first:expr, $(|$w:pat_param, $y:ident| $next:expr),+) => {{
+        macro_rules! all {
+            () => {
+                |from, into| {
+                    for (into, from) in into.iter_mut().zip(from) {
+                        let $v = *from;
+                        *into = $first;
+                    }
+                    $(for (into, from) in into.iter_mut().zip(from) {
+                        let ($w, $y) = (*from, *into);
+                        *into = $next;
+                    })+
+                }
+            };
+        }
+        let single: &$crate::tensor::map::Of<'_, f32, f32> = &all!();
+        let double: &$crate::tensor::map::Of<'_, f64, f64> = &all!();
+        $crate::tensor::map::real($x, single, double)
+    }};
+}
+
 /// Applies an expression to each float of two tensors, which are broadcast: `floats_of_two!(a, b, |x, y| x + y)`.
 macro_rules! floats_of_two {
     ($a:expr, $b:expr, |$x:ident, $y:ident| $of:expr) => {
@@ -239,4 +264,4 @@ macro_rules! floats_are {
     };
 }
 
-pub(crate) use {floats, floats_are, floats_of_two};
+pub(crate) use {floats, floats_are, floats_of_two, steps};

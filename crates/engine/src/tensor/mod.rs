@@ -33,7 +33,7 @@ mod storage;
 pub use dense::Dense;
 pub(crate) use element::{Element, Extreme, Number, bits_of, numbers_of, unsupported};
 pub(crate) use integers::{Division, Integer, integers};
-pub(crate) use map::{floats, floats_are, floats_of_two};
+pub(crate) use map::{floats, floats_are, floats_of_two, steps};
 pub(crate) use numbers::{Comparison, check_alike};
 pub(crate) use order::{Elements, Order, elements, exchanged, wrapped};
 pub(crate) use places::Slice;

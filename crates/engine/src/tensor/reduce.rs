@@ -11,7 +11,7 @@ use super::dense::Dense;
 use super::element::{Element, Extreme, Number, integers_of, numbers_of, unsupported};
 use super::order::{Order, elements};
 use super::storage::{bytes_of, zeroed};
-use crate::dims::{around, dim_at};
+use crate::dims::{around, dim_at, long};
 use crate::error::Outcome;
 use crate::threads::each_chunk;
 
@@ -159,19 +159,35 @@ fn is_better<T: Element>(element: T, best: T, how: Extreme) -> bool {
     is_beyond || element != element && best == best
 }
 
+/// Returns the extreme of elements that are neighbours in memory; NaN is one.
+fn extreme_of<T: Element>(line: &[T], how: Extreme) -> Option<T> {
+    let first = *line.first()?;
+    let mut lanes = [first; LANES];
+    let (chunks, rest) = line.as_chunks::<LANES>();
+    for chunk in chunks {
+        for (lane, element) in lanes.iter_mut().zip(chunk) {
+            *lane = lane.extreme(*element, how);
+        }
+    }
+    let joined = lanes.iter().fold(first, |best, lane| best.extreme(*lane, how));
+    Some(rest.iter().fold(joined, |best, element| best.extreme(*element, how)))
+}
+
 fn places<T: Element>(x: &Dense, axis: usize, how: Extreme, is_last: bool) -> Outcome<Dense> {
     let takes_over = |element: T, best: T| {
         is_better(element, best, how) || is_last && !is_better(best, element, how)
     };
     lines::<T, i64>(x, axis, DType::Int64, |from, into| {
-        if let ([place], Some((first, rest))) = (&mut *into, from.split_first()) {
-            let (mut best, mut found) = (*first, 0);
-            for (number, element) in (1_i64..).zip(rest) {
-                if takes_over(*element, best) {
-                    (best, found) = (*element, number);
-                }
+        if let [place] = &mut *into {
+            let Some(best) = extreme_of(from, how) else { return };
+            // NaN is an extreme, and the only one that differs from itself.
+            #[expect(clippy::eq_op, reason = "only NaN differs from itself")]
+            let is_it = |element: &T| *element == best || best != best && *element != *element;
+            let found =
+                if is_last { from.iter().rposition(is_it) } else { from.iter().position(is_it) };
+            if let Some(found) = found {
+                *place = long(found);
             }
-            *place = found;
             return;
         }
         let mut best: Vec<T> = from.iter().take(into.len()).copied().collect();
