@@ -18,7 +18,7 @@ Examples:
   lodstone convert inference fp16.safetensors --cast float16 --allow fp16-rounding
   lodstone convert inference vars/ --to paddle-vars --include 'conv*'
   lodstone convert model.pdparams torch.safetensors --rename names.txt --transpose '*linear*.weight'
-  lodstone convert net-symbol.json net.safetensors --weights-only --rename 'arg:*=*' --rename 'aux:*=*'
+  lodstone convert net-symbol.json net.safetensors --weights-only --rename 'arg:*=*'
   lodstone convert big.pdmodel big.safetensors --max-shard-size 5GB
   lodstone convert big.onnx out/big.onnx --external-data one   weights in out/big.onnx.data
   lodstone convert model/ out.onnx --check                     export to ONNX and compare
