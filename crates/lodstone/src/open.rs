@@ -9,9 +9,9 @@ use lodstone_model::{Model, Parameter, some};
 use lodstone_schema::conventions;
 use lodstone_store::{Blob, Entry, Location, MemoryStore, Recovery};
 
-use crate::Result;
 use crate::error::no_program_called;
 use crate::serial::open_checkpoint;
+use crate::{Error, Result};
 
 /// Opens a model: a file, a directory, or the prefix that its files share.
 ///
