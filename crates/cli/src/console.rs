@@ -38,11 +38,20 @@ pub(crate) fn set_verbosity(verbosity: Verbosity) {
     VERBOSITY.store(verbosity as u8, Ordering::Relaxed);
 }
 
+/// Whether the running command prints JSON, and has not yet.
+static EXPECTS_DOCUMENT: AtomicBool = AtomicBool::new(false);
+
 /// Whether the running command prints JSON.
 static JSON: AtomicBool = AtomicBool::new(false);
 
 pub(crate) fn set_json(is: bool) {
     JSON.store(is, Ordering::Relaxed);
+    expect_document();
+}
+
+/// Begins another document, of a command that prints one for each path.
+pub(crate) fn expect_document() {
+    EXPECTS_DOCUMENT.store(JSON.load(Ordering::Relaxed), Ordering::Relaxed);
 }
 
 fn prints(min: Verbosity) -> bool {
@@ -58,6 +67,7 @@ pub(crate) fn out(bytes: &[u8]) -> Result<(), Failure> {
 pub(crate) fn to_stdout(
     write: impl FnOnce(&mut BufWriter<io::StdoutLock<'static>>) -> Result<(), Failure>,
 ) -> Result<(), Failure> {
+    EXPECTS_DOCUMENT.store(false, Ordering::Relaxed);
     let mut stdout = BufWriter::new(io::stdout().lock());
     write(&mut stdout)?;
     Ok(stdout.flush()?)
@@ -83,6 +93,8 @@ pub(crate) fn json(value: &impl Serialize) -> Result<(), Failure> {
 struct Failed {
     /// Version of this structure.
     schema: u32,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    path: Option<String>,
     error: Description,
 }
 
@@ -93,12 +105,18 @@ struct Description {
     hint: Option<String>,
 }
 
-/// Reports an error, its causes (if verbose) and a hint. It is also a document of a command that prints JSON.
+/// Reports an error, its causes (if verbose) and a hint.
 pub(crate) fn error(failure: &(dyn Error + 'static)) {
-    if JSON.load(Ordering::Relaxed) {
-        let description = Description { message: failure.to_string(), hint: hint::of(failure) };
+    error_about(None, failure);
+}
+
+/// Reports an error, which may be that of one of several paths. It is the document of a command that should print JSON and
+/// has not.
+pub(crate) fn error_about(path: Option<&Path>, failure: &(dyn Error + 'static)) {
+    if EXPECTS_DOCUMENT.load(Ordering::Relaxed) {
+        let error = Description { message: failure.to_string(), hint: hint::of(failure) };
         // A closed stdout is reported below, if anywhere.
-        let _ = json(&Failed { schema: 1, error: description });
+        let _ = json(&Failed { schema: 1, path: path.map(shown), error });
     }
     line("error", AnsiColor::Red, &failure.to_string());
     let (mut shown, mut next) = (failure.to_string(), failure.source());

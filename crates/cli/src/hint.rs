@@ -15,7 +15,7 @@ const WEIGHTS: &str = "pass --weights-only to write the tensors without the prog
 /// The hints about options, by their names in the library. Others are named by their message alone.
 const OPTIONS: &[(&str, &str)] = &[
     ("align", "omit --align"),
-    ("axes", "omit --axis, or pass --to torch-distributed"),
+    ("axes", "omit --axis, which distributed checkpoints alone have"),
     ("batch", "pass another --batch-size N"),
     ("custom_domain", "omit --custom-ops"),
     ("engine", "omit --engine"),

@@ -7,23 +7,20 @@ use serde::Serialize;
 use crate::stores::shown;
 use crate::{Answer, Failure, console};
 
-/// Runs a command on each path and returns the worst answer. If there are several paths, it reports the error of one
-/// and continues with the others.
+/// Runs a command on each path and returns the worst answer. It reports the error of a path and continues with the others.
 ///
 /// # Errors
-/// Returns the error of the only path, or that stdout is closed.
+/// Returns that stdout is closed.
 pub(crate) fn each(
     paths: &[PathBuf],
     mut run: impl FnMut(&Path) -> Result<Answer, Failure>,
 ) -> Result<Answer, Failure> {
-    if let [path] = paths {
-        return run(path);
-    }
     let mut worst = Answer::Yes;
     for path in paths {
+        console::expect_document();
         let answer = match run(path) {
             Err(failure) if !console::is_broken_pipe(failure.as_ref()) => {
-                console::error(failure.as_ref());
+                console::error_about(Some(path), failure.as_ref());
                 Answer::Failed
             }
             answer => answer?,

@@ -130,4 +130,5 @@ fn an_error_of_a_command_that_prints_json_is_json() {
     let documents: Vec<Value> = documents.collect::<Result<_, _>>().expect("JSON");
     assert_eq!(documents.len(), 2);
     assert!(documents[1]["error"]["message"].is_string(), "{documents:?}");
+    assert_eq!(documents[1]["path"], "no/such/model");
 }

@@ -220,10 +220,12 @@ fn reading_commands_accept_several_paths() {
         .into_iter()
         .map(|it| it.expect("JSON"))
         .collect();
-    assert_eq!(documents.len(), 2);
-    assert_eq!((&documents[0]["path"], &documents[0]["whole"]), (&damaged.into(), &false.into()));
+    assert_eq!(documents.len(), 3);
+    assert_eq!(documents[0]["path"], "nothing/here");
+    assert!(documents[0]["error"]["message"].is_string(), "{}", documents[0]);
+    assert_eq!((&documents[1]["path"], &documents[1]["whole"]), (&damaged.into(), &false.into()));
     assert_eq!(
-        (&documents[1]["path"], &documents[1]["schema"]),
+        (&documents[2]["path"], &documents[2]["schema"]),
         (&whole.clone().into(), &1.into())
     );
 

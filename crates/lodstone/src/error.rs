@@ -164,7 +164,7 @@ pub enum Error {
     /// An operation that is not implemented for these models or tensors.
     #[error("{operation} is not supported{}", because(why))]
     NotSupported {
-        /// The operation and its object: "running MXNet programs".
+        /// The operation and its object: "running programs of a framework".
         operation: String,
         /// The reason, if it is not obvious.
         why: Option<&'static str>,

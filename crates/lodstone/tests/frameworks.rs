@@ -23,11 +23,12 @@ const REPRESENTATIONS: [(&str, &str); 3] =
 /// The files in which a phrase may name a framework, with the reason. An empty phrase matches any text.
 const EXCEPTIONS: &[(&str, &str, &str)] = &[
     ("checkpoint/src/container/mod.rs", "", "the table of containers"),
-    ("cli/src/args.rs", "--to paddle-vars", "an example in a help text, with the name of a format"),
-    ("cli/src/args.rs", "--to onnx-glow", "an example in a help text, with the name of a format"),
-    ("cli/src/args.rs", "glow.onnx", "an example in a help text, with the name of a file"),
-    ("cli/src/args.rs", "paddle.pdparams", "an example in a help text, with the name of a file"),
-    ("cli/src/args.rs", "torch.safetensors", "an example in a help text, with the name of a file"),
+    ("cli/src/convert/args.rs", "--to paddle-vars", "an example in a help text, with a format"),
+    ("cli/src/convert/args.rs", "--to onnx-glow", "an example in a help text, with a format"),
+    ("cli/src/convert/args.rs", "glow.onnx", "an example in a help text, with a file"),
+    ("cli/src/convert/args.rs", "torch.safetensors", "an example in a help text, with a file"),
+    ("cli/src/diff.rs", "paddle.pdparams", "an example in a help text, with a file"),
+    ("cli/src/diff.rs", "torch.safetensors", "an example in a help text, with a file"),
     ("engine/src/geometry/resize.rs", "pytorch_half_pixel", "a mode of ONNX's `Resize`"),
     ("formats/src/encoding/pickle/modules.rs", "", "the table of common packages"),
     ("formats/src/registry.rs", "", "the tables of formats"),
