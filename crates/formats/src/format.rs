@@ -120,7 +120,7 @@ impl Format {
     pub fn is_selected_by(&self, path: &Location) -> bool {
         let name = path.file_name().unwrap_or_default().to_string_lossy();
         let ends = |end: &&str| name.strip_suffix(end).is_some_and(|stem| stem.ends_with('.'));
-        self.is_named_by(path) || self.other_extensions.iter().any(|end| ends(&end))
+        self.is_named_by(path) || self.other_extensions.iter().any(ends)
     }
 
     /// Returns whether a path has the extension of this format.

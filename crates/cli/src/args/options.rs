@@ -156,10 +156,11 @@ impl Renaming {
     pub(crate) fn renames(&self) -> Result<Renames, Failure> {
         let mut all = Renames::default();
         for value in &self.rename {
+            let map = Location::from(value.as_path());
             let pair = value.to_str().and_then(|text| text.split_once('='));
-            all = match pair.filter(|_| !value.exists()) {
-                Some((old, new)) => all.with(old, new)?,
-                None => all.and(Renames::load(value.as_path())?)?,
+            all = match pair {
+                Some((old, new)) if !map.exists()? => all.with(old, new)?,
+                _ => all.and(Renames::load(map)?)?,
             };
         }
         Ok(all)
