@@ -5,10 +5,10 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use lodstone::DType;
-use lodstone::{CompareOptions, ComparedValue, Comparison, Engine, PairedBy, RunOptions, Threads};
+use lodstone::{CompareOptions, ComparedValue, Comparison, Engine, PairedBy};
 
-use crate::args::options::{Files, Trust};
-use crate::args::values::{input_shape, input_type, size, threads, tolerance};
+use crate::args::options::{Files, Running, Trust};
+use crate::args::values::{input_shape, input_type, tolerance};
 use crate::console::{self, count, plain};
 use crate::run::inputs;
 use crate::stores::at;
@@ -46,24 +46,11 @@ pub(crate) struct Compare {
     /// Compare only the outputs, not intermediate values
     #[arg(long)]
     pub(crate) outputs_only: bool,
-    /// Engine: `builtin`; for programs that are ONNX or lowered to it also `reference`, without
-    /// fused operators, and `onnxruntime`
-    #[arg(long, value_name = "ENGINE", default_value = "builtin")]
-    pub(crate) engine: Engine,
+    #[command(flatten)]
+    pub(crate) running: Running,
     /// Engine of the second model [default: the same]; compares engines if the models are one
     #[arg(long, value_name = "ENGINE")]
     pub(crate) engine_b: Option<Engine>,
-    /// The library of ONNX Runtime, or its directory [default: `ORT_DYLIB_PATH`, or that of an
-    /// installed Python package `onnxruntime`]
-    #[arg(long, value_name = "PATH")]
-    pub(crate) engine_path: Option<PathBuf>,
-    /// Number of threads [default: one per processor]
-    #[arg(long, value_name = "N", value_parser = threads)]
-    pub(crate) threads: Option<usize>,
-    /// Memory limit for the tensors of each run (512MiB, 8GiB) [default: the available memory, within
-    /// the limits of the process and its control group]
-    #[arg(long, value_name = "SIZE", value_parser = size)]
-    pub(crate) memory_limit: Option<u64>,
     /// Print JSON (schema 1)
     #[arg(long)]
     pub(crate) json: bool,
@@ -93,13 +80,7 @@ pub(crate) fn run(arguments: &Compare) -> Result<bool, Failure> {
         .with_atol(arguments.atol)
         .with_outputs_only(arguments.outputs_only)
         .with_engine_b(arguments.engine_b)
-        .with_run(
-            RunOptions::default()
-                .with_engine(arguments.engine)
-                .with_engine_path(arguments.engine_path.clone())
-                .with_threads(arguments.threads.map(Threads::new))
-                .with_max_memory(arguments.memory_limit),
-        );
+        .with_run(arguments.running.options());
     let found = lodstone::compare(&a, &b, inputs, &options)?;
     if arguments.json {
         console::json(&found)?;

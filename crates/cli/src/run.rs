@@ -8,12 +8,12 @@ use std::time::{Duration, Instant};
 use clap::Args;
 use lodstone::DType;
 use lodstone::{
-    ConvertOptions, Dirs, Engine, Inputs, Kind, Loss, Model, OpenOptions, Output as ModelOutput,
-    Parameter, Paths, Profile, RunOptions, Session, Target, Tensor, Threads, Value,
+    ConvertOptions, Dirs, Inputs, Kind, Loss, Model, OpenOptions, Output as ModelOutput, Parameter,
+    Paths, Profile, Session, Target, Tensor, Value,
 };
 
-use crate::args::options::{Allow, Clobber, Directories, Open};
-use crate::args::values::{formats, input_shape, input_type, size, threads};
+use crate::args::options::{Allow, Clobber, Directories, Open, Running};
+use crate::args::values::{formats, input_shape, input_type};
 use crate::console::{self, plain};
 use crate::stores::{Output, STANDARD, at};
 use crate::{Failure, table};
@@ -75,21 +75,8 @@ pub(crate) struct Run {
     /// Let the program read and write files outside of these directories
     #[arg(long)]
     pub(crate) allow_outside_paths: bool,
-    /// Engine: `builtin`; for programs that are ONNX or lowered to it also `reference`, without
-    /// fused operators, and `onnxruntime`
-    #[arg(long, value_name = "ENGINE", default_value = "builtin")]
-    pub(crate) engine: Engine,
-    /// The library of ONNX Runtime, or its directory [default: `ORT_DYLIB_PATH`, or that of an
-    /// installed Python package `onnxruntime`]
-    #[arg(long, value_name = "PATH")]
-    pub(crate) engine_path: Option<PathBuf>,
-    /// Number of threads [default: one per processor]
-    #[arg(long, value_name = "N", value_parser = threads)]
-    pub(crate) threads: Option<usize>,
-    /// Memory limit for the tensors of the run (512MiB, 8GiB) [default: the available memory, within
-    /// the limits of the process and its control group]
-    #[arg(long, value_name = "SIZE", value_parser = size, alias = "max-memory")]
-    pub(crate) memory_limit: Option<u64>,
+    #[command(flatten)]
+    pub(crate) running: Running,
     /// Fail after N operators, counting every iteration of a loop
     #[arg(long, value_name = "N")]
     pub(crate) max_steps: Option<u64>,
@@ -110,15 +97,13 @@ const MAX_PRINTED: u64 = 16;
 pub(crate) fn run(arguments: &Run) -> Result<(), Failure> {
     let mut inputs = inputs(&arguments.input, &arguments.lod)?;
     let profile = arguments.profile.then(Arc::<Profile>::default);
-    let options = RunOptions::default()
+    let options = arguments
+        .running
+        .options()
         .with_dirs(dirs(arguments)?)
         .with_loader(arguments.loader.as_ref().map(at).transpose()?)
         .with_fetch(arguments.fetch.clone())
-        .with_max_memory(arguments.memory_limit)
         .with_max_steps(arguments.max_steps)
-        .with_threads(arguments.threads.map(Threads::new))
-        .with_engine(arguments.engine)
-        .with_engine_path(arguments.engine_path.clone())
         .with_profile(profile.clone());
     let mut model = lodstone::open_with(at(&arguments.path)?, &arguments.open.options()?)?;
     lodstone::fix_types(&mut model, &arguments.input_type)?;

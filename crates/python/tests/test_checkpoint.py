@@ -61,7 +61,7 @@ def test_damage_is_found(tmp_path):
 
 
 def test_a_manager_has_an_exclusive_lock_until_it_is_closed(tmp_path):
-    code = "import lodstone.checkpoint, sys; checkpoint.Manager(sys.argv[1])"
+    code = "import lodstone.checkpoint, sys; lodstone.checkpoint.Manager(sys.argv[1])"
     with checkpoint.Manager(tmp_path) as manager:
         other = subprocess.run([sys.executable, "-c", code, tmp_path], capture_output=True, text=True)
         assert other.returncode == 1 and "another writer has locked it" in other.stderr

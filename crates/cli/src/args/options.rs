@@ -5,11 +5,12 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use lodstone::{
-    Dirs, Limits, Links, Location, Loss, OpenOptions, Renames, StoreError, WriteOptions,
+    Dirs, Engine, Limits, Links, Location, Loss, OpenOptions, Renames, RunOptions, StoreError,
+    Threads, WriteOptions,
 };
 
 use crate::Failure;
-use crate::args::values::losses;
+use crate::args::values::{losses, size, threads};
 use crate::stores::at;
 
 /// How a model is opened.
@@ -164,5 +165,35 @@ impl Renaming {
             };
         }
         Ok(all)
+    }
+}
+
+/// How programs run.
+#[derive(Args)]
+pub(crate) struct Running {
+    /// Engine: `builtin`; for programs that are ONNX or lowered to it also `reference`, without
+    /// fused operators, and `onnxruntime`
+    #[arg(long, value_name = "ENGINE", default_value = "builtin")]
+    engine: Engine,
+    /// The library of ONNX Runtime, or its directory [default: `ORT_DYLIB_PATH`, or that of an
+    /// installed Python package `onnxruntime`]
+    #[arg(long, value_name = "PATH")]
+    engine_path: Option<PathBuf>,
+    /// Number of threads [default: one per processor]
+    #[arg(long, value_name = "N", value_parser = threads)]
+    threads: Option<usize>,
+    /// Memory limit for the tensors of a run (512MiB, 8GiB) [default: the available memory, within
+    /// the limits of the process and its control group]
+    #[arg(long, value_name = "SIZE", value_parser = size, alias = "max-memory")]
+    memory_limit: Option<u64>,
+}
+
+impl Running {
+    pub(crate) fn options(&self) -> RunOptions {
+        RunOptions::default()
+            .with_engine(self.engine)
+            .with_engine_path(self.engine_path.clone())
+            .with_threads(self.threads.map(Threads::new))
+            .with_max_memory(self.memory_limit)
     }
 }
