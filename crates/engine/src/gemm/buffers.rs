@@ -125,6 +125,14 @@ impl Buffer {
     pub(crate) fn constant(count: usize) -> Outcome<Self> {
         Ok(Self { memory: Aligned::paged(count)?, count, home: Weak::new() })
     }
+
+    /// Allocates zeros that are used once: the next ones take the same pages of the heap, if they are few.
+    ///
+    /// # Errors
+    /// If memory is insufficient.
+    pub(crate) fn transient(count: usize) -> Outcome<Self> {
+        Ok(Self { memory: Aligned::zeroed(count)?, count, home: Weak::new() })
+    }
 }
 
 fn locked(pool: &Mutex<Pool>) -> MutexGuard<'_, Pool> {

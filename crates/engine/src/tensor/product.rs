@@ -172,7 +172,7 @@ fn of_singles(a: &Dense, b: &Dense, stacks: &Stacks, dims: &[usize]) -> Outcome<
             (matrix(&a, *left, rows * inner)?, matrix(&b, *right, inner * columns)?);
         let size = [1, *inner, *columns];
         let packed =
-            PackedMatrix::new(size, *inner, Buffer::constant, |[_, row, column], into| {
+            PackedMatrix::new(size, *inner, Buffer::transient, |[_, row, column], into| {
                 let from = right.get(row * columns + column..).unwrap_or_default();
                 into.iter_mut().zip(from).for_each(|(into, from)| *into = *from);
             })?;
