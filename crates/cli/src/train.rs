@@ -29,6 +29,9 @@ const PLOT: &str = "losses.svg";
 
 /// Trains a model.
 pub(crate) fn run(arguments: &Train) -> Result<(), Failure> {
+    if !arguments.renaming.is_empty() && !arguments.resume {
+        return Err("--rename names the variables of a checkpoint: pass --resume, too".into());
+    }
     let out = arguments.output.clone().unwrap_or_else(|| default_output(&arguments.path));
     arguments.clobber.check(&at(&out)?)?;
     let (path, open) = (at(&arguments.path)?, arguments.open.options()?);

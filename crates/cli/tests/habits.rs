@@ -62,6 +62,14 @@ fn tensors_are_renamed_without_a_file() {
 }
 
 #[test]
+fn variables_are_renamed_only_where_a_checkpoint_is_resumed() {
+    let data = "examples/digits/train.npz";
+    let arguments = ["train", "examples/digits/training", "--data", data, "--steps", "1"];
+    let error = bad(arguments.iter().chain(&["--rename", "a=b"]));
+    assert!(error.contains("--resume"), "{error}");
+}
+
+#[test]
 fn dims_are_separated_by_commas_or_crosses() {
     for shape in ["image:2,1,8,8", "image:2x1x8x8", "image: 2, 1, 8, 8"] {
         let run = good(["run", DIGITS, "--random-inputs", "1", "--input-shape", shape, "--json"]);
@@ -74,6 +82,9 @@ fn dims_are_separated_by_commas_or_crosses() {
         good(["convert", DIGITS, &out, "--input-shape", shape]);
         assert_eq!(facts(&out, None)["inputs"][0]["shape"][1], 1, "{shape}");
     }
+    // A dim whose symbol is the letter between dims.
+    let wrong = run(["convert", DIGITS, &out, "--input-shape", "image:x"]);
+    assert!(!wrong.err.contains("expected a name and dims"), "{}", wrong.err);
     for shape in ["image", "image:2,,8", "image:2xx8", "image:two x three", "image:-2,1"] {
         let wrong = run(["run", DIGITS, "--random-inputs", "1", "--input-shape", shape]);
         assert_eq!(wrong.code, Some(2), "{shape}");

@@ -114,38 +114,33 @@ pub(crate) fn open_files(path: &Location, options: &OpenOptions) -> Result<Model
     if !path.exists()? {
         return open_prefix(path, options);
     }
-    let (mut head, mut file, mut entries) = (Vec::new(), Blob::default(), None);
-    if path.is_dir()? {
-        if let Some(model) = open_checkpoint(path, options)? {
-            return Ok(model);
-        }
-        let listed = path.list()?;
-        let is_work = |entry: &Entry| entry.is_dir && entry.name == RESHARDING;
-        if listed.iter().any(is_work) && is_unfinished(path)? {
-            return Err(lodstone_checkpoint::Error::Unfinished(path.to_path_buf()).into());
-        }
-        entries = Some(listed);
-    } else {
-        file = options.file(path)?;
-        head = file.head(4096)?;
-    }
-    let Some(entries) = entries else {
+    if !path.is_dir()? {
+        let file = options.file(path)?;
+        let head = file.head(4096)?;
         let probe = Probe { path, head: &head, len: file.len(), entries: None };
         let format = FORMATS.iter().find(|format| (format.detect)(&probe));
         let format = format.ok_or_else(|| unrecognized(&file, &probe))?;
         return Ok((format.read)(path, options)?);
-    };
-    match open_directory(path, &entries, options) {
-        Err(Error::Format(error)) if matches!(error, lodstone_formats::Error::NoModel { .. }) => {
-            let inner = models_in_subdirectories(path, &entries, options);
-            if inner.is_empty() {
-                return Err(error.into());
-            }
-            let why = format!("its subdirectories have models, open one of them: {}", some(inner));
-            Err(lodstone_formats::Error::NoModel { path: path.to_path_buf(), why }.into())
-        }
-        opened => opened,
     }
+    if let Some(model) = open_checkpoint(path, options)? {
+        return Ok(model);
+    }
+    let entries = path.list()?;
+    let is_work = |entry: &Entry| entry.is_dir && entry.name == RESHARDING;
+    if entries.iter().any(is_work) && is_unfinished(path)? {
+        return Err(lodstone_checkpoint::Error::Unfinished(path.to_path_buf()).into());
+    }
+    open_directory(path, &entries, options).map_err(|error| match error {
+        Error::Format(lodstone_formats::Error::NoModel { path: directory, mut why }) => {
+            let inner = models_in_subdirectories(path, &entries, options);
+            if !inner.is_empty() {
+                why += "; its subdirectories have models, open one of them: ";
+                why += &some(inner);
+            }
+            lodstone_formats::Error::NoModel { path: directory, why }.into()
+        }
+        error => error,
+    })
 }
 
 /// Opens the model whose files are in a directory.

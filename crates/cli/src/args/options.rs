@@ -154,6 +154,10 @@ pub(crate) struct Renaming {
 }
 
 impl Renaming {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.rename.is_empty()
+    }
+
     pub(crate) fn renames(&self) -> Result<Renames, Failure> {
         let mut all = Renames::default();
         for value in &self.rename {

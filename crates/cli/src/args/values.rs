@@ -80,7 +80,9 @@ pub(crate) fn threads(text: &str) -> Result<usize, String> {
 /// Separates a name, which may contain colons, and dims after the last colon: `data:1,3,224,224`, or `data:1x3x224x224`.
 fn named_dims(text: &str) -> Option<(&str, Vec<&str>)> {
     let (name, dims) = text.rsplit_once(':')?;
-    let is_crossed = dims.chars().all(|one| one.is_ascii_digit() || one == 'x');
+    // `x` alone is a symbol.
+    let is_crossed = dims.starts_with(|one: char| one.is_ascii_digit())
+        && dims.chars().all(|one| one.is_ascii_digit() || one == 'x');
     let separator = if is_crossed { 'x' } else { ',' };
     let dims = if dims.is_empty() { Vec::new() } else { dims.split(separator).collect() };
     Some((name, dims.into_iter().map(str::trim).collect()))

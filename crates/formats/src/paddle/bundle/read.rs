@@ -613,8 +613,8 @@ fn open_variables(path: &Location, options: &OpenOptions) -> Result<Model> {
     let dir = options.dir(path)?;
     let mut model = Model { format: "paddle-vars".to_owned(), ..Model::default() };
     let mut bundle = Bundle::default();
-    // Models of their own, in subdirectories.
-    let (mut others, mut inner) = (Vec::new(), Vec::new());
+    // Whether subdirectories have models of their own.
+    let (mut others, mut has_inner) = (Vec::new(), false);
     for name in dir.files(options.limits.tensors)? {
         let blob = match dir.open_file(&name) {
             Ok(Some(blob)) => blob,
@@ -633,9 +633,7 @@ fn open_variables(path: &Location, options: &OpenOptions) -> Result<Model> {
         let found = content(&head(&blob)?, blob.len());
         let is_inner = name.contains('/');
         if found != Some(Content::Stream) || !begins_record(&blob) {
-            if is_inner && found == Some(Content::Program) {
-                inner.push(format!("`{name}`"));
-            }
+            has_inner |= is_inner && found == Some(Content::Program);
             others.push(format!("`{name}`"));
             continue;
         }
@@ -648,16 +646,13 @@ fn open_variables(path: &Location, options: &OpenOptions) -> Result<Model> {
                 model.files.push(blob);
             }
             Err(tensors) => {
-                if is_inner {
-                    inner.push(format!("`{name}`"));
-                }
+                has_inner |= is_inner;
                 others.push(format!("`{name}` ({} tensors)", tensors.len()));
             }
         }
     }
-    if !inner.is_empty() {
-        let inner = some(&inner);
-        let why = format!("its subdirectories have models, open one by path: {inner}");
+    if has_inner {
+        let why = "its files are those of several models".to_owned();
         return Err(Error::NoModel { path: path.to_path_buf(), why });
     }
     if model.parameters.is_empty() {
