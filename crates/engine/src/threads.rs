@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use crate::error::Outcome;
 use lodstone_schema::Finding;
-use lodstone_store::system::{HAS_THREADS, Stopwatch, process, processors};
+use lodstone_store::system::{HAS_THREADS, Stopwatch, keep_freed_pages, process, processors};
 use rayon::{Scope, ThreadPool, ThreadPoolBuilder, Yield};
 
 /// The stack size of a thread in bytes.
@@ -139,6 +139,7 @@ impl Threads {
         {
             return Ok(Arc::clone(pool));
         }
+        keep_freed_pages();
         let idle = Arc::<Idle>::default();
         let attending = Arc::clone(&idle);
         let builder = ThreadPoolBuilder::new().num_threads(self.0.count).stack_size(STACK);

@@ -1,5 +1,6 @@
 //! Memory for results, used again: the system would have to clear fresh memory.
 
+use std::cell::Cell;
 use std::ops::{Deref, DerefMut};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
@@ -34,8 +35,27 @@ pub(crate) struct Spare(Mutex<Option<(Vec<Aligned<f32>>, Charge)>>);
 pub(crate) struct Buffer {
     memory: Aligned<f32>,
     count: usize,
-    home: Weak<Mutex<Pool>>,
+    home: Home,
 }
+
+/// Where the memory of a buffer goes when it is dropped.
+#[derive(Debug)]
+enum Home {
+    /// To the system.
+    System,
+    /// To the run that it is of, if it has not ended.
+    Run(Weak<Mutex<Pool>>),
+    /// To the thread that drops it, for its next product.
+    Thread,
+}
+
+thread_local! {
+    /// The memory that the last product of this thread packed a matrix into.
+    static PACKED: Cell<Option<Aligned<f32>>> = const { Cell::new(None) };
+}
+
+/// The number of elements up to which a thread keeps the memory of a packed matrix.
+const MAX_KEPT: usize = 2 << 20;
 
 /// Memory may be this many times as large as what it is used for.
 const MAX_OVERSIZE: usize = 4;
@@ -61,7 +81,7 @@ impl Buffers {
                 Aligned::zeroed(count)?
             }
         };
-        Ok(Buffer { memory, count, home: Arc::downgrade(&self.0) })
+        Ok(Buffer { memory, count, home: Home::Run(Arc::downgrade(&self.0)) })
     }
 
     /// Makes room for results of other memory, of this size, which take their place in what the run reserved.
@@ -123,15 +143,28 @@ impl Buffer {
     /// # Errors
     /// If memory is insufficient.
     pub(crate) fn constant(count: usize) -> Outcome<Self> {
-        Ok(Self { memory: Aligned::paged(count)?, count, home: Weak::new() })
+        Ok(Self { memory: Aligned::paged(count)?, count, home: Home::System })
     }
 
-    /// Allocates zeros that are used once: the next ones take the same pages of the heap, if they are few.
+    /// Returns `count` zeros, in memory of the heap if they are few.
+    ///
+    /// # Errors
+    /// If memory is insufficient.
+    pub(crate) fn own(count: usize) -> Outcome<Self> {
+        Ok(Self { memory: Aligned::zeroed(count)?, count, home: Home::System })
+    }
+
+    /// Returns `count` elements of any value, for a matrix that is packed for one product: in the memory of the last one that
+    /// this thread packed, if it is large enough.
     ///
     /// # Errors
     /// If memory is insufficient.
     pub(crate) fn transient(count: usize) -> Outcome<Self> {
-        Ok(Self { memory: Aligned::zeroed(count)?, count, home: Weak::new() })
+        let memory = match PACKED.take() {
+            Some(memory) if memory.len() >= count => memory,
+            _ => Aligned::zeroed(count)?,
+        };
+        Ok(Self { memory, count, home: Home::Thread })
     }
 }
 
@@ -141,8 +174,20 @@ fn locked(pool: &Mutex<Pool>) -> MutexGuard<'_, Pool> {
 
 impl Drop for Buffer {
     fn drop(&mut self) {
-        if let Some(home) = self.home.upgrade() {
-            locked(&home).keep(std::mem::take(&mut self.memory));
+        let memory = std::mem::take(&mut self.memory);
+        match &self.home {
+            Home::System => (),
+            Home::Run(run) => {
+                if let Some(run) = run.upgrade() {
+                    locked(&run).keep(memory);
+                }
+            }
+            Home::Thread => {
+                if memory.len() <= MAX_KEPT {
+                    // A thread that ends has nothing to keep it in.
+                    let _ = PACKED.try_with(|kept| kept.set(Some(memory)));
+                }
+            }
         }
     }
 }

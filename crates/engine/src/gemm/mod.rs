@@ -5,6 +5,7 @@
 //! | `aligned.rs` | memory for numbers |
 //! | `buffers.rs` | memory for results, used again |
 //! | `columns.rs` | matrices whose columns are contiguous |
+//! | `right_matrix.rs` | a matrix that is packed once and multiplied often |
 //! | `micro_kernel.rs` | the sums of a tile in registers, and their epilogue |
 //! | `pack.rs` | matrices in panels |
 //! | `prefetch.rs` | memory that is requested before it is read |
@@ -20,6 +21,7 @@ mod micro_kernel;
 mod pack;
 mod prefetch;
 mod product;
+mod right_matrix;
 mod rows;
 mod slices;
 mod tile;
@@ -32,5 +34,6 @@ pub(crate) use micro_kernel::{Epilogue, accumulate, add_bias_and_clamp};
 pub(crate) use pack::{PackedMatrix, TileLoop};
 #[cfg(target_arch = "x86_64")]
 pub(crate) use prefetch::Prefetch;
+pub use right_matrix::RightMatrix;
 pub(crate) use rows::{RowBlock, RowSlices, Rows, SLACK, StridedRows};
 pub(crate) use slices::{gather, part_of};

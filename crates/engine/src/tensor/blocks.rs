@@ -120,20 +120,61 @@ impl<'a, T: Element> Blocks<'a, T> {
         }
         let mut missing = places.len();
         while missing > 0 {
+            // As many whole rows as the dim before the last one has left.
+            if within == 0
+                && *stride != 0
+                && let (Some(((rows, 1), _)), Some((begun, _))) =
+                    (outer.split_last(), at.split_last())
+            {
+                let rows = (rows - begun).min(missing / dim);
+                if rows > 1 {
+                    self.transpose(row.cast_unsigned(), *stride, [rows, *dim], into);
+                    missing -= rows * dim;
+                    advance(&mut at, outer, rows, &mut row);
+                    continue;
+                }
+            }
             let len = missing.min(dim - within);
             let begin = row + within.cast_signed() * stride;
             self.line(begin.cast_unsigned(), *stride, len, into);
             missing -= len;
             within = 0;
-            for (at, (dim, stride)) in at.iter_mut().zip(outer).rev() {
-                *at += 1;
-                row += stride;
-                if *at < *dim {
-                    break;
-                }
-                row -= dim.cast_signed() * stride;
-                *at = 0;
+            advance(&mut at, outer, 1, &mut row);
+        }
+    }
+
+    /// Copies rows that are next to each other in memory, while their own elements are one stride apart.
+    fn transpose(
+        &self,
+        begin: usize,
+        stride: isize,
+        [rows, columns]: [usize; 2],
+        into: &mut Vec<T>,
+    ) {
+        /// The number of columns that are copied at a time: their lines of memory stay in the first-level cache.
+        const COLUMNS: usize = 64;
+        let before = into.len();
+        into.resize(before + rows * columns, T::zeroed());
+        let into = into.get_mut(before..).unwrap_or_default();
+        for column in (0..columns).step_by(COLUMNS) {
+            let count = COLUMNS.min(columns - column);
+            let from = begin.cast_signed() + column.cast_signed() * stride;
+            for (row, into) in into.chunks_exact_mut(columns).enumerate() {
+                let into = into.get_mut(column..column + count).unwrap_or_default();
+                self.strided(from.cast_unsigned() + row, stride, into);
             }
+        }
+    }
+
+    /// Copies elements that are one stride apart, which is not 0.
+    fn strided(&self, begin: usize, stride: isize, into: &mut [T]) {
+        let steps = stride.unsigned_abs().max(1);
+        if stride > 0 {
+            let from = self.elements.get(begin..).unwrap_or_default().iter().step_by(steps);
+            into.iter_mut().zip(from).for_each(|(into, from)| *into = *from);
+        } else {
+            let from = self.elements.get(..=begin).unwrap_or_default().iter().rev().step_by(steps);
+            into.iter_mut().zip(from).for_each(|(into, from)| *into = *from);
         }
     }
 
@@ -170,5 +211,20 @@ impl<'a, T: Element> Blocks<'a, T> {
             Ok(())
         })?;
         Ok(made)
+    }
+}
+
+/// Goes a number of steps along the last axis, which it does not leave but to its end, and from there on to the next place.
+fn advance(at: &mut [usize], axes: &[(usize, isize)], steps: usize, offset: &mut isize) {
+    let mut steps = steps;
+    for (at, (dim, stride)) in at.iter_mut().zip(axes).rev() {
+        *at += steps;
+        *offset += steps.cast_signed() * stride;
+        if *at < *dim {
+            break;
+        }
+        *offset -= dim.cast_signed() * stride;
+        *at = 0;
+        steps = 1;
     }
 }

@@ -39,4 +39,5 @@ pub(crate) use order::{Elements, Order, elements, exchanged, wrapped};
 pub(crate) use places::Slice;
 pub(crate) use product::{add_product, product};
 pub(crate) use reduce::{Fold, Summed, sum_of};
+pub use storage::bytes_of_singles;
 pub(crate) use storage::{bytes_of, zeroed};

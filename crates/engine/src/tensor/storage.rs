@@ -39,6 +39,11 @@ pub(crate) fn bytes_of<T: Element>(elements: Vec<T>) -> Bytes {
     Bytes::from_owner(Owner(elements))
 }
 
+/// Returns the bytes of elements in single precision, without a copy: as they are in a tensor of a model.
+pub fn bytes_of_singles(elements: Vec<f32>) -> Bytes {
+    bytes_of(elements)
+}
+
 impl Storage {
     pub(super) fn of(bytes: Bytes, size: usize) -> Self {
         match bytes.as_ptr().addr().is_multiple_of(size) {

@@ -150,7 +150,7 @@ fn gradient(frame: &mut Frame<'_>, step: &Step, op: &Op) -> Outcome {
         [("X@GRAD", of_x, of_x_like), ("Grid@GRAD", of_grid, of_grid_like)]
     {
         if let Ok(slot) = output(step, slot) {
-            frame.make(slot, made(&values, shape, lod))?;
+            frame.make(slot, made(values, shape, lod))?;
         }
     }
     Ok(())

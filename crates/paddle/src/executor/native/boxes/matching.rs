@@ -67,5 +67,5 @@ pub(super) fn bipartite(frame: &mut Frame<'_>, step: &Step, op: &Op) -> Outcome 
     }
     let shape = vec![offsets.len().saturating_sub(1) as u64, columns as u64];
     put_numbers(frame, step, "ColToRowMatchIndices", &numbers, shape.clone(), Lod::default())?;
-    put_rows(frame, step, "ColToRowMatchDist", &found, shape, Lod::default())
+    put_rows(frame, step, "ColToRowMatchDist", found, shape, Lod::default())
 }

@@ -99,7 +99,7 @@ pub(super) fn suppress(frame: &mut Frame<'_>, step: &Step, op: &Op) -> Outcome {
     let count = indices.len() as u64;
     // Up to 1.8, the operator had LoD instead of the number of boxes of each image.
     let lod = if there(step, "RoisNum").is_some() { Lod::default() } else { lod(&counts) };
-    put_rows(frame, step, "Out", &rows, vec![count, 6], lod.clone())?;
+    put_rows(frame, step, "Out", rows, vec![count, 6], lod.clone())?;
     put_numbers(frame, step, "Index", &indices, vec![count, 1], lod)?;
     put_counts(frame, step, "RoisNum", &counts)
 }

@@ -172,7 +172,7 @@ fn put_rows(
     frame: &mut Frame<'_>,
     step: &Step,
     slot: &str,
-    rows: &[f32],
+    rows: Vec<f32>,
     shape: Vec<u64>,
     lod: Lod,
 ) -> Outcome {

@@ -170,9 +170,9 @@ pub(super) fn suppress(frame: &mut Frame<'_>, step: &Step, op: &Op) -> Outcome {
     let lod = if op.kind == "multiclass_nms3" { Lod::default() } else { lod(&counts) };
     if count == 0 && op.kind == "multiclass_nms" {
         let one = Lod(vec![vec![0, 1]]);
-        return put_rows(frame, step, "Out", &[-1.0], vec![1, 1], one);
+        return put_rows(frame, step, "Out", vec![-1.0], vec![1, 1], one);
     }
-    put_rows(frame, step, "Out", &rows, vec![count, 6], lod.clone())?;
+    put_rows(frame, step, "Out", rows, vec![count, 6], lod.clone())?;
     put_numbers(frame, step, "Index", &indices, vec![count, 1], lod)?;
     put_counts(frame, step, "NmsRoisNum", &counts)
 }

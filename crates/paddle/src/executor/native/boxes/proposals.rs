@@ -157,7 +157,7 @@ pub(super) fn generate(frame: &mut Frame<'_>, step: &Step, op: &Op, shape: &str)
     }
     let count = best.len() as u64;
     let lod = if is_scaled { lod(&counts) } else { Lod::default() };
-    put_rows(frame, step, "RpnRois", &rows, vec![count, 4], lod.clone())?;
-    put_rows(frame, step, "RpnRoiProbs", &best, vec![count, 1], lod)?;
+    put_rows(frame, step, "RpnRois", rows, vec![count, 4], lod.clone())?;
+    put_rows(frame, step, "RpnRoiProbs", best, vec![count, 1], lod)?;
     put_counts(frame, step, "RpnRoisNum", &counts)
 }

@@ -7,14 +7,15 @@
 //! | `BatchResetHiddenPrev` | the previous hidden state, multiplied by the reset gate |
 //! | `BatchHidden` | the hidden states |
 
+use lodstone_engine::RightMatrix;
 use lodstone_model::{Lod, Op};
 use lodstone_schema::paddle::Activation;
 
 use super::super::sequences::{Rows, add, copy, made, numbers, part, part_mut, zeros};
 use super::super::{Outcome, flag, input, output};
 use super::{
-    Batch, Curve, activation, add_columns, beginning, gathered, matrix, product, put_gradient,
-    requested, scattered, span, span_mut,
+    Batch, Curve, activation, add_columns, beginning, gathered, put_gradient, requested, scattered,
+    span, span_mut, weight_gradient,
 };
 use crate::executor::frame::Frame;
 use crate::executor::layout::Step;
@@ -92,14 +93,14 @@ pub(super) fn gru(frame: &mut Frame<'_>, step: &Step, op: &Op) -> Outcome {
     values.chunks_exact_mut((3 * size).max(1)).for_each(|row| add(row, &this.bias));
     let mut hidden = gathered(&this.first, size, &batch.ranked)?;
     let (of_gates, of_candidate) = this.weight.split_at(size * 2 * size);
-    let (of_gates, of_candidate) = (matrix(of_gates, 2 * size)?, matrix(of_candidate, size)?);
+    let of_gates = RightMatrix::new(of_gates, [size, 2 * size], false)?;
+    let of_candidate = RightMatrix::new(of_candidate, [size, size], false)?;
     for (number, now) in batch.steps.iter().enumerate() {
         let values = span_mut(&mut values, now, 3 * size)?;
         hidden.truncate(now.len() * size);
         let is_set = size > 0 && (number > 0 || input(step, "H0").is_ok());
         if is_set {
-            let factors = [&matrix(&hidden, size)?, &of_gates];
-            add_part(values, size, 0, &product(factors, [false, false], &frame.threads)?);
+            add_part(values, size, 0, &of_gates.multiply(&hidden, &frame.threads)?);
         }
         let left = span_mut(&mut lefts, now, size)?;
         let states = left.chunks_exact_mut(size.max(1)).zip(hidden.chunks_exact(size.max(1)));
@@ -110,8 +111,7 @@ pub(super) fn gru(frame: &mut Frame<'_>, step: &Step, op: &Op) -> Outcome {
             }
         }
         if is_set {
-            let factors = [&matrix(left, size)?, &of_candidate];
-            add_part(values, size, 2, &product(factors, [false, false], &frame.threads)?);
+            add_part(values, size, 2, &of_candidate.multiply(left, &frame.threads)?);
         }
         let states = hidden.chunks_exact_mut(size.max(1));
         for (row, hidden) in values.chunks_exact_mut((3 * size).max(1)).zip(states) {
@@ -127,7 +127,7 @@ pub(super) fn gru(frame: &mut Frame<'_>, step: &Step, op: &Op) -> Outcome {
         copy(span_mut(&mut hiddens, now, size)?, &hidden);
     }
     let shape = |width: usize| vec![total as u64, width as u64];
-    let shown = made(&batch.scattered(&hiddens, size)?, shape(size), rows.lod.clone());
+    let shown = made(batch.scattered(&hiddens, size)?, shape(size), rows.lod.clone());
     let kept = [
         ("BatchGate", 3 * size, values),
         ("BatchResetHiddenPrev", size, lefts),
@@ -135,7 +135,7 @@ pub(super) fn gru(frame: &mut Frame<'_>, step: &Step, op: &Op) -> Outcome {
     ];
     for (slot, width, values) in kept {
         if let Some(slot) = requested(step, slot) {
-            frame.make(slot, made(&values, shape(width), Lod::default()))?;
+            frame.make(slot, made(values, shape(width), Lod::default()))?;
         }
     }
     Ok(frame.make(output(step, "Hidden")?, shown)?)
@@ -160,7 +160,8 @@ pub(super) fn gradient(frame: &mut Frame<'_>, step: &Step, op: &Op) -> Outcome {
     // The gradient of the hidden state from later steps.
     let mut later = zeros(frame, this.first.len())?;
     let (of_gates, of_candidate) = this.weight.split_at(size * 2 * size);
-    let (of_gates, of_candidate) = (matrix(of_gates, 2 * size)?, matrix(of_candidate, size)?);
+    let of_gates = RightMatrix::new(of_gates, [2 * size, size], true)?;
+    let of_candidate = RightMatrix::new(of_candidate, [size, size], true)?;
     for now in batch.steps.iter().rev().filter(|_| size > 0) {
         let later = span_mut(&mut later, &(0..now.len()), size)?;
         add(later, span(&given, now, size)?);
@@ -174,8 +175,7 @@ pub(super) fn gradient(frame: &mut Frame<'_>, step: &Step, op: &Op) -> Outcome {
                 *slope = later * this.share(*update) * this.candidate.slope(*new);
             }
         }
-        let candidate = matrix(&split(slopes, size).1, size)?;
-        let of_left = product([&candidate, &of_candidate], [false, true], &frame.threads)?;
+        let of_left = of_candidate.multiply(&split(slopes, size).1, &frame.threads)?;
         let rows = gates.chunks_exact(3 * size).zip(slopes.chunks_exact_mut(3 * size));
         let states =
             later.chunks_exact_mut(size).zip(span(&hiddens, now, size)?.chunks_exact(size));
@@ -197,24 +197,22 @@ pub(super) fn gradient(frame: &mut Frame<'_>, step: &Step, op: &Op) -> Outcome {
                 *later = counts * (1.0 - this.share(*update)) + of_left * reset;
             }
         }
-        let gates = matrix(&split(slopes, size).0, 2 * size)?;
-        add(later, &product([&gates, &of_gates], [false, true], &frame.threads)?);
+        add(later, &of_gates.multiply(&split(slopes, size).0, &frame.threads)?);
     }
     add_columns(&mut of_bias, &slopes);
     let of_weight = match total > 0 && size > 0 {
         true => {
             let (gates, candidate) = split(&slopes, size);
-            let of_gates = [&matrix(&hiddens, size)?, &matrix(&gates, 2 * size)?];
-            let of_candidate = [&matrix(&lefts, size)?, &matrix(&candidate, size)?];
-            let of_gates = product(of_gates, [true, false], &frame.threads)?;
-            [of_gates, product(of_candidate, [true, false], &frame.threads)?].concat()
+            let of_gates = weight_gradient([(hiddens, size), (gates, 2 * size)], &frame.threads)?;
+            let of_candidate = weight_gradient([(lefts, size), (candidate, size)], &frame.threads)?;
+            [of_gates, of_candidate].concat()
         }
         false => zeros(frame, this.weight.len())?,
     };
     let of_input = batch.scattered(&slopes, 3 * size)?;
     let of_first = scattered(&later, size, &batch.ranked)?;
-    put_gradient(frame, step, "Input", &of_input)?;
-    put_gradient(frame, step, "Weight", &of_weight)?;
-    put_gradient(frame, step, "Bias", &of_bias)?;
-    put_gradient(frame, step, "H0", &of_first)
+    put_gradient(frame, step, "Input", of_input)?;
+    put_gradient(frame, step, "Weight", of_weight)?;
+    put_gradient(frame, step, "Bias", of_bias)?;
+    put_gradient(frame, step, "H0", of_first)
 }

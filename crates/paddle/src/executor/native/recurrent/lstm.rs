@@ -6,6 +6,7 @@
 //! | `BatchGate` | the gates after their activations |
 //! | `BatchCellPreAct` | the cell before its activation |
 
+use lodstone_engine::RightMatrix;
 use lodstone_model::{Lod, Op};
 use lodstone_schema::Finding;
 use lodstone_schema::paddle::Activation;
@@ -13,8 +14,8 @@ use lodstone_schema::paddle::Activation;
 use super::super::sequences::{Rows, add, copy, made, numbers, part, part_mut, zeros};
 use super::super::{Outcome, flag, input, output};
 use super::{
-    Batch, Curve, activation, add_columns, beginning, gathered, matrix, product, put_gradient,
-    requested, scattered, span, span_mut,
+    Batch, Curve, activation, add_columns, beginning, gathered, put_gradient, requested, scattered,
+    span, span_mut, weight_gradient,
 };
 use crate::executor::frame::Frame;
 use crate::executor::layout::Step;
@@ -95,14 +96,13 @@ pub(super) fn lstm(frame: &mut Frame<'_>, step: &Step, op: &Op) -> Outcome {
     let mut cell = gathered(&this.first_cell, size, &batch.ranked)?;
     let bias = part(&this.bias, 0, 4 * size)?;
     let [of_enter, of_forget, of_leave] = this.peepholes()?;
-    let weight = matrix(&this.weight, 4 * size)?;
+    let weight = RightMatrix::new(&this.weight, [size, 4 * size], false)?;
     for (number, now) in batch.steps.iter().enumerate() {
         let gates = span_mut(&mut gates, now, 4 * size)?;
         hidden.truncate(now.len() * size);
         cell.truncate(now.len() * size);
         if size > 0 && (number > 0 || input(step, "H0").is_ok()) {
-            let before = matrix(&hidden, size)?;
-            add(gates, &product([&before, &weight], [false, false], &frame.threads)?);
+            add(gates, &weight.multiply(&hidden, &frame.threads)?);
         }
         let parts = gates.chunks_exact_mut((4 * size).max(1));
         let actives = span_mut(&mut active, now, size)?.chunks_exact_mut(size.max(1));
@@ -133,14 +133,14 @@ pub(super) fn lstm(frame: &mut Frame<'_>, step: &Step, op: &Op) -> Outcome {
     let (hiddens, cells) = (batch.scattered(&hiddens, size)?, batch.scattered(&cells, size)?);
     let shape = |width: usize| vec![total as u64, width as u64];
     let lod = rows.lod.clone();
-    frame.make(output(step, "Hidden")?, made(&hiddens, shape(size), lod.clone()))?;
+    frame.make(output(step, "Hidden")?, made(hiddens, shape(size), lod.clone()))?;
     if let Ok(slot) = output(step, "Cell") {
-        frame.make(slot, made(&cells, shape(size), lod))?;
+        frame.make(slot, made(cells, shape(size), lod))?;
     }
     for (slot, width, values) in [("BatchGate", 4 * size, gates), ("BatchCellPreAct", size, active)]
     {
         if let Some(slot) = requested(step, slot) {
-            frame.make(slot, made(&values, shape(width), Lod::default()))?;
+            frame.make(slot, made(values, shape(width), Lod::default()))?;
         }
     }
     Ok(())
@@ -169,7 +169,7 @@ pub(super) fn gradient(frame: &mut Frame<'_>, step: &Step, op: &Op) -> Outcome {
         (zeros(frame, this.first_hidden.len())?, zeros(frame, this.first_cell.len())?);
     let looks = this.peepholes()?;
     let mut of_looks = [0; 3].map(|_| vec![0.0; size]);
-    let weight = matrix(&this.weight, 4 * size)?;
+    let weight = RightMatrix::new(&this.weight, [4 * size, size], true)?;
     for now in batch.steps.iter().rev().filter(|_| size > 0) {
         let active = 0..now.len();
         let (later, later_cell) =
@@ -210,25 +210,21 @@ pub(super) fn gradient(frame: &mut Frame<'_>, step: &Step, op: &Op) -> Outcome {
                 sums.iter_mut().zip(terms).for_each(|(sum, term)| *sum += term);
             }
         }
-        let now = matrix(span(&slopes, now, 4 * size)?, 4 * size)?;
-        copy(later, &product([&now, &weight], [false, true], &frame.threads)?);
+        copy(later, &weight.multiply(span(&slopes, now, 4 * size)?, &frame.threads)?);
     }
     let (of_all, of_peepholes) = of_bias.split_at_mut((4 * size).min(this.bias.len()));
     add_columns(of_all, &slopes);
     copy(of_peepholes, &of_looks.concat());
+    let of_input = batch.scattered(&slopes, 4 * size)?;
     let of_weight = match total > 0 && size > 0 {
-        true => {
-            let factors = [&matrix(&hiddens, size)?, &matrix(&slopes, 4 * size)?];
-            product(factors, [true, false], &frame.threads)?
-        }
+        true => weight_gradient([(hiddens, size), (slopes, 4 * size)], &frame.threads)?,
         false => zeros(frame, this.weight.len())?,
     };
-    let of_input = batch.scattered(&slopes, 4 * size)?;
     let of_hidden = scattered(&later, size, &batch.ranked)?;
     let of_cell = scattered(&later_cell, size, &batch.ranked)?;
-    put_gradient(frame, step, "Input", &of_input)?;
-    put_gradient(frame, step, "Weight", &of_weight)?;
-    put_gradient(frame, step, "Bias", &of_bias)?;
-    put_gradient(frame, step, "H0", &of_hidden)?;
-    put_gradient(frame, step, "C0", &of_cell)
+    put_gradient(frame, step, "Input", of_input)?;
+    put_gradient(frame, step, "Weight", of_weight)?;
+    put_gradient(frame, step, "Bias", of_bias)?;
+    put_gradient(frame, step, "H0", of_hidden)?;
+    put_gradient(frame, step, "C0", of_cell)
 }

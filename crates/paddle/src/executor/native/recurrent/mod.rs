@@ -12,7 +12,7 @@ mod lstm;
 use std::cmp::Reverse;
 use std::ops::Range;
 
-use lodstone_engine::{Dense, Threads, Value};
+use lodstone_engine::{Dense, Threads, Value, bytes_of_singles};
 use lodstone_model::{Attribute, AttributeValue, DType, Lod, Op};
 use lodstone_schema::Finding;
 use lodstone_schema::paddle::{Activation, attribute};
@@ -165,26 +165,18 @@ fn span_mut<'v>(
     found.ok_or_else(|| Finding::internal(format!("rows {rows:?} do not exist")))
 }
 
-/// Returns a matrix whose rows have `width` elements.
-fn matrix(values: &[f32], width: usize) -> Outcome<Value> {
-    let bytes: Vec<u8> = values.iter().flat_map(|value| value.to_le_bytes()).collect();
-    let dims = vec![values.len().checked_div(width).unwrap_or(0), width];
-    Ok(Value::from(Dense::new(DType::Float32, dims, bytes.into())?))
-}
-
-/// Returns a product of matrices, either of which may be transposed.
-fn product(
-    [a, b]: [&Value; 2],
-    [turned_a, turned_b]: [bool; 2],
-    threads: &Threads,
-) -> Outcome<Vec<f32>> {
-    let attribute = |name: &str, value: bool| Attribute {
-        name: name.to_owned(),
-        value: AttributeValue::Long(value.into()),
+/// Returns the gradient of a weight: the transposed states, times the gradients of what they were multiplied to. Each has as many
+/// rows, of its width.
+fn weight_gradient(factors: [(Vec<f32>, usize); 2], threads: &Threads) -> Outcome<Vec<f32>> {
+    let matrix = |(values, width): (Vec<f32>, usize)| -> Outcome<_> {
+        let dims = vec![values.len().checked_div(width).unwrap_or(0), width];
+        let dense = Dense::new(DType::Float32, dims, bytes_of_singles(values))?;
+        Ok(Some(Value::from(dense)))
     };
-    let attributes = vec![attribute("transA", turned_a), attribute("transB", turned_b)];
-    let op = Op { kind: "Gemm".to_owned(), attributes, ..Op::default() };
-    singles(&evaluated(&op, &[Some(a.clone()), Some(b.clone())], threads)?)
+    let transposed = Attribute { name: "transA".to_owned(), value: AttributeValue::Long(1) };
+    let op = Op { kind: "Gemm".to_owned(), attributes: vec![transposed], ..Op::default() };
+    let [states, gradients] = factors;
+    singles(&evaluated(&op, &[matrix(states)?, matrix(gradients)?], threads)?)
 }
 
 /// Adds the sums of columns.
@@ -198,7 +190,7 @@ fn requested(step: &Step, slot: &str) -> Option<Slot> {
 }
 
 /// Sets the gradient of an input, if it is requested; it has no LoD.
-fn put_gradient(frame: &mut Frame<'_>, step: &Step, slot: &str, values: &[f32]) -> Outcome {
+fn put_gradient(frame: &mut Frame<'_>, step: &Step, slot: &str, values: Vec<f32>) -> Outcome {
     let Ok(out) = output(step, &format!("{slot}@GRAD")) else { return Ok(()) };
     let shape = frame.tensor(input(step, slot)?)?.shape.clone();
     let made = made(values, shape, Lod::default());

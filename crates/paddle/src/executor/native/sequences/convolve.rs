@@ -71,7 +71,7 @@ pub(super) fn convolve(frame: &mut Frame<'_>, step: &Step, op: &Op) -> Outcome {
         }
     }
     let shape = vec![count as u64, this.size as u64];
-    Ok(frame.make(output(step, "Out")?, made(&values, shape, this.rows.lod))?)
+    Ok(frame.make(output(step, "Out")?, made(values, shape, this.rows.lod))?)
 }
 
 pub(super) fn gradient(frame: &mut Frame<'_>, step: &Step, op: &Op) -> Outcome {
@@ -91,11 +91,11 @@ pub(super) fn gradient(frame: &mut Frame<'_>, step: &Step, op: &Op) -> Outcome {
         }
     }
     if let Ok(slot) = output(step, "X@GRAD") {
-        frame.make(slot, rows.like(&of_rows))?;
+        frame.make(slot, rows.like(of_rows))?;
     }
     if let Ok(slot) = output(step, "Filter@GRAD") {
         let filter = frame.tensor(input(step, "Filter")?)?;
-        let made = made(&of_filter, filter.shape.clone(), filter.lod.clone());
+        let made = made(of_filter, filter.shape.clone(), filter.lod.clone());
         frame.make(slot, made)?;
     }
     Ok(())

@@ -55,7 +55,7 @@ pub(super) fn edits(frame: &mut Frame<'_>, step: &Step, op: &Op) -> Outcome {
     }
     let count = i64::try_from(distances.len()).unwrap_or(i64::MAX);
     let shape = vec![distances.len() as u64, 1];
-    frame.make(output(step, "Out")?, made(&distances, shape, Lod::default()))?;
+    frame.make(output(step, "Out")?, made(distances, shape, Lod::default()))?;
     let number = integers(&[count], DType::Int64, vec![1], Lod::default());
     Ok(frame.make(output(step, "SequenceNum")?, number)?)
 }

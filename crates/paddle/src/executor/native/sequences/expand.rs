@@ -82,6 +82,6 @@ pub(super) fn gradient(frame: &mut Frame<'_>, step: &Step, op: &Op) -> Outcome {
             rest = more.ok_or_else(|| Finding::internal("a repeat has no gradient"))?;
         }
     }
-    let made = made(&values, x.shape.clone(), x.lod.clone());
+    let made = made(values, x.shape.clone(), x.lod.clone());
     Ok(frame.make(output(step, "X@GRAD")?, made)?)
 }

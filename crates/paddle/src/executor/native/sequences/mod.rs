@@ -15,6 +15,7 @@ mod softmax;
 
 use std::ops::Range;
 
+use lodstone_engine::bytes_of_singles;
 use lodstone_model::{AttributeValue, DType, Lod, Op, Tensor};
 use lodstone_schema::Finding;
 use lodstone_store::Blob;
@@ -96,7 +97,7 @@ impl Rows {
     }
 
     /// Returns a tensor with the same dims and LoD.
-    pub(super) fn like(&self, values: &[f32]) -> Tensor {
+    pub(super) fn like(&self, values: Vec<f32>) -> Tensor {
         made(values, self.shape.clone(), self.lod.clone())
     }
 }
@@ -155,9 +156,9 @@ pub(super) fn zeros(frame: &Frame<'_>, count: usize) -> Outcome<Vec<f32>> {
 }
 
 /// Creates a `float32` tensor.
-pub(super) fn made(values: &[f32], shape: Vec<u64>, lod: Lod) -> Tensor {
-    let bytes: Vec<u8> = values.iter().flat_map(|value| value.to_le_bytes()).collect();
-    let mut tensor = Tensor::dense(DType::Float32, shape, Blob::memory(bytes));
+pub(super) fn made(values: Vec<f32>, shape: Vec<u64>, lod: Lod) -> Tensor {
+    let bytes = Blob::memory(bytes_of_singles(values));
+    let mut tensor = Tensor::dense(DType::Float32, shape, bytes);
     tensor.lod = lod;
     tensor
 }

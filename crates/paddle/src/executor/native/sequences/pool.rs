@@ -101,7 +101,7 @@ pub(super) fn pool(frame: &mut Frame<'_>, step: &Step, op: &Op) -> Outcome {
     }
     let mut lod = rows.lod.clone();
     lod.0.pop();
-    frame.make(output(step, "Out")?, made(&values, rows.dims(count), lod))?;
+    frame.make(output(step, "Out")?, made(values, rows.dims(count), lod))?;
     if let Ok(slot) = output(step, "MaxIndex")
         && way == Way::Largest
     {
@@ -161,5 +161,5 @@ pub(super) fn gradient(frame: &mut Frame<'_>, step: &Step, op: &Op) -> Outcome {
             }
         }
     }
-    Ok(frame.make(output(step, "X@GRAD")?, rows.like(&values))?)
+    Ok(frame.make(output(step, "X@GRAD")?, rows.like(values))?)
 }

@@ -4,7 +4,7 @@ use lodstone_model::Op;
 use lodstone_schema::Finding;
 
 use super::super::{Outcome, input, output};
-use super::{Rows, numbers};
+use super::{Rows, made, numbers};
 use crate::executor::frame::Frame;
 use crate::executor::layout::Step;
 
@@ -30,7 +30,7 @@ pub(super) fn softmax(frame: &mut Frame<'_>, step: &Step, _: &Op) -> Outcome {
         let sum: f32 = values.iter().sum();
         values.iter_mut().for_each(|value| *value /= sum);
     }
-    let made = rows.like(&rows.values);
+    let made = made(rows.values, rows.shape, rows.lod);
     Ok(frame.make(output(step, "Out")?, made)?)
 }
 
@@ -45,5 +45,5 @@ pub(super) fn gradient(frame: &mut Frame<'_>, step: &Step, _: &Op) -> Outcome {
         let mean: f32 = values.iter().zip(shares).map(|(value, share)| value * share).sum();
         values.iter_mut().zip(shares).for_each(|(value, share)| *value = (*value - mean) * share);
     }
-    Ok(frame.make(output(step, "X@GRAD")?, rows.like(&values))?)
+    Ok(frame.make(output(step, "X@GRAD")?, rows.like(values))?)
 }
