@@ -36,14 +36,19 @@ pub struct InferredShapes {
 /// # Errors
 /// If the model has no ONNX program.
 pub fn infer_shapes(model: &mut Model) -> Result<InferredShapes> {
-    let has_program = model.main().is_some_and(|program| program.dialect == Dialect::Onnx);
-    let inference = has_program.then(|| onnx_inference(model));
+    let inference = onnx_inference(model);
+    declare_types(model, &inference)
+}
+
+/// Declares what was [inferred](infer_shapes) about an ONNX program, with symbols.
+pub(crate) fn declare_types(model: &mut Model, inference: &Inference) -> Result<InferredShapes> {
     let constants: HashSet<String> = model.parameters.iter().map(|p| p.name.clone()).collect();
-    let (Some(inference), Some(program)) = (inference, model.main_mut()) else {
+    let program = model.main_mut().filter(|program| program.dialect == Dialect::Onnx);
+    let Some(program) = program else {
         let why = "cannot infer types: the model has no ONNX program".to_owned();
         return Err(Error::InvalidOption { option: "infer_shapes", why });
     };
-    let mut done = InferredShapes { warnings: warnings(&inference), ..InferredShapes::default() };
+    let mut done = InferredShapes { warnings: warnings(inference), ..InferredShapes::default() };
     let bodies: HashSet<usize> = bodies(program);
     for (number, block) in program.blocks.iter_mut().enumerate() {
         let Some(known) = inference.blocks.get(number).filter(|_| !bodies.contains(&number)) else {

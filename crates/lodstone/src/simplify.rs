@@ -3,7 +3,7 @@
 use lodstone_lowering::LowerError;
 use lodstone_model::{Dialect, Model, Op, Tensor};
 use lodstone_schema::Findings;
-use lodstone_schema::onnx::infer;
+use lodstone_schema::onnx::infer::Inference;
 use lodstone_schema::onnx::simplify::{Bounds, Evaluator, simplify as simplify_program};
 
 use crate::Result;
@@ -21,12 +21,11 @@ impl Evaluator for Quantized<'_> {
     }
 }
 
-/// Folds constants, and removes operators that are not needed, from an ONNX program.
+/// Folds constants, and removes operators that are not needed, from an ONNX program of which the values are inferred.
 ///
 /// # Errors
 /// If a subgraph is missing, runs itself, or is nested too deep.
-pub(crate) fn simplify(model: &mut Model) -> Result<()> {
-    let inference = infer::infer(model, &infer::Options::default());
+pub(crate) fn simplify(model: &mut Model, inference: &Inference) -> Result<()> {
     let Some(program) = model.main() else { return Ok(()) };
     #[cfg(feature = "runtime")]
     let threads = lodstone_engine::Threads::default();

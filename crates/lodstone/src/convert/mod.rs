@@ -1,29 +1,26 @@
 //! Conversion of a model to any format that can represent it, and lossless writing in its own format.
 //!
-//! A program is translated to the operators of the target, tensors are selected, cast and renamed, and the model is
-//! fitted to the target (`fit.rs`, which finds losses) and written.
+//! A conversion is a list of [`STAGES`], which change a [`Draft`]: the model, and what is known about it. Each stage
+//! reads its options and applies operations of the draft, which other commands apply, too; the last one writes.
+//!
+//! | file | contents |
+//! |---|---|
+//! | `draft.rs` | the model, what is known about it, and the operations that change it |
+//! | `stages.rs` | the stages: options in, operations out |
+//! | `write.rs` | writing, and the seals that files had |
+
+mod draft;
+mod stages;
+mod write;
 
 use std::path::PathBuf;
 
-use lodstone_formats::{
-    Error as FormatError, FORMATS, Format, SealEntry, WriteOptions, seal_entries,
-};
-use lodstone_lowering::{LowerOptions, is_rewritten, lower_with};
-use lodstone_model::{
-    AttributeValue, DType, Dialect, Dim, Loss, Model, Programs, Report, Tensor, some,
-};
-use lodstone_schema::onnx::UpgradeError;
-use lodstone_schema::onnx::downgrade::Target as OpsetTarget;
-use lodstone_schema::{Finding, conventions, onnx, weights};
+use lodstone_formats::{FORMATS, Format, WriteOptions};
+use lodstone_model::{AttributeValue, DType, Dim, Loss, Model, Report};
 use lodstone_store::Location;
 
-use crate::adapt::{Renames, globs, transpose};
-use crate::cast::Caster;
-use crate::fit::{check_allowed, fit, place};
-use crate::infer::infer_shapes;
-use crate::seal::{Broken, break_seals, follow_link};
-use crate::shapes::{fix_inputs, fix_shapes, fix_types};
-use crate::simplify::simplify;
+use self::draft::Draft;
+use crate::adapt::Renames;
 use crate::{Error, Result};
 
 /// The options of a conversion.
@@ -133,122 +130,61 @@ pub struct Conversion {
     pub report: Report,
 }
 
+/// What a conversion was asked for.
+struct Request<'o> {
+    out: Location,
+    format: &'static Format,
+    options: &'o ConvertOptions,
+}
+
+impl Request<'_> {
+    /// Returns whether the files are written byte for byte, as far as they were not changed.
+    fn is_same(&self) -> bool {
+        self.options.to == Some(Target::Same)
+    }
+}
+
+/// A part of a conversion: it applies operations to the draft, if its options ask for them.
+type Stage = fn(&mut Draft, &Request<'_>) -> Result<()>;
+
+/// The stages of a conversion, in their order: names and values of the source first, then the program, then the tensors.
+const STAGES: &[Stage] = &[
+    stages::check_options,
+    stages::use_structured_names,
+    stages::drop_program,
+    stages::fix_inputs,
+    stages::translate,
+    stages::set_opset,
+    stages::cast_program,
+    stages::check_program,
+    stages::infer_shapes,
+    stages::select,
+    stages::transpose,
+    stages::rename,
+    stages::check_tensors,
+    stages::strip_source,
+    stages::cast_tensors,
+    stages::fit,
+];
+
 /// Writes a model.
 ///
 /// # Errors
 /// [`Error::Lossy`] if the conversion would lose something that is not allowed; then nothing is written.
 /// Other errors if the format cannot represent the model, or reading or writing fails.
 pub fn convert(
-    mut model: Model,
+    model: Model,
     out: impl Into<Location>,
     options: &ConvertOptions,
 ) -> Result<Conversion> {
     let out = out.into();
     let format = target_format(&model, &out, options.to.as_ref())?;
-    for (option, feature, is_requested, is_supported) in [
-        ("max_shard_size", "shards", options.write.max_shard_size.is_some(), format.splits),
-        ("align", "alignment", options.write.align > 1, format.aligns),
-        ("external_data", "external data", options.write.external_data.is_some(), format.externals),
-    ] {
-        if is_requested && !is_supported {
-            return invalid(option, format!("{} does not support {feature}", format.name));
-        }
+    let request = Request { out, format, options };
+    let mut draft = Draft::new(model, options.infer_shapes);
+    for stage in STAGES {
+        stage(&mut draft, &request)?;
     }
-    let mut report = Report { warnings: model.report.warnings.clone(), ..Report::default() };
-    if options.names == ParameterNames::Structured {
-        use_structured_names(&mut model, &mut report)?;
-    }
-    if options.weights_only || format.holds.program.is_none() {
-        if let Some(program) = model.main() {
-            report.warnings.extend((conventions(program).unused_values)(&model));
-        }
-        model.parameters = weights(&model).into_owned();
-    }
-    if options.weights_only {
-        drop_program(&mut model, options)?;
-    }
-    fix_types(&mut model, &options.input_types)?;
-    fix_shapes(&mut model, &options.input_shapes)?;
-    fix_inputs(&mut model, &options.input_values)?;
-    let is_exported = translate(&mut model, format, options, &mut report)?;
-    let opset = set_opset(&mut model, format, options, is_exported)?;
-    let is_program = model.main().is_some() && format.holds.program.is_some();
-    if let Some(dtype) = options.cast.filter(|_| is_program) {
-        cast_program(&mut model, dtype, options.keep_io, &mut report)?;
-    } else if options.keep_io {
-        return invalid(
-            "keep_io",
-            "only a cast of a program keeps the types of inputs and outputs",
-        );
-    }
-    if let Some(alone) = format.alone
-        && model.programs == Programs::default()
-        && options.to != Some(Target::Same)
-    {
-        return Err(FormatError::NoProgram { format: format.name, alone }.into());
-    }
-    if options.infer_shapes {
-        report.warnings.extend(infer_shapes(&mut model)?.warnings);
-    }
-    select(&mut model, options)?;
-    adapt(&mut model, format, options, &mut report)?;
-    if model.main().is_some() && model.parameters.is_empty() && format.holds.program.is_none() {
-        let why = "the model is a program without parameters: there are no tensors to write";
-        return invalid("to", why);
-    }
-    if let Some(program) = model.main_mut()
-        && (options.strip_source || options.to != Some(Target::Same))
-    {
-        let conventions = conventions(program);
-        let count = conventions.count_source(program);
-        conventions.strip_source(program);
-        if count > 0 && format.holds.program == Some(program.dialect) {
-            report.warn(format!(
-                "source lines of the training script were removed from {count} operators"
-            ));
-        }
-    }
-    if let Some(dtype) = options.cast.filter(|_| !is_program) {
-        let mut caster = Caster::new(dtype)?;
-        for (number, parameter) in model.parameters.iter_mut().enumerate() {
-            if caster.cast(&mut parameter.tensor)? {
-                report.lose(Loss::Rounding, place(&parameter.name, number));
-            }
-        }
-    }
-    fit(&mut model, format, &mut report)?;
-
-    check_allowed(&report, &options.allow)?;
-    let same = options.to == Some(Target::Same);
-    if same && !model.are_structured_names_current() {
-        report.warn("structured names were not written: parameters were renamed or removed");
-    }
-    let mut broken =
-        if options.write.seal { follow_link(&out, &options.write.progress)? } else { Vec::new() };
-    let written = format.write(&model, &out, &options.write.clone().with_same(same))?;
-    let (tensors, nbytes) = (model.parameters.len(), model.nbytes());
-    let mut unsealed: Vec<PathBuf> = written.unsealed.iter().map(Location::to_path_buf).collect();
-    // The seal in the output directory was written with the files; one beside the target of a link is separate.
-    let is_new = |place: &SealEntry| !written.through_link && place.is_in(&written.root);
-    let places = written.files.iter().flat_map(seal_entries);
-    let real = written.files.first().and_then(Location::link_target);
-    let real = real.filter(|_| written.through_link && options.write.seal);
-    let is_beside = |place: &SealEntry| {
-        real.as_ref().and_then(Location::parent).is_some_and(|parent| place.is_in(&parent))
-    };
-    broken.extend(break_seals(places.filter(|place| !is_new(place) && !is_beside(place)))?);
-    let missed = broken.into_iter().filter(Broken::is_missed);
-    unsealed.extend(missed.map(|broken| broken.seal));
-    for seal in unsealed {
-        let what = "no longer holds checksums of the overwritten files";
-        report.warn(format!("`{}` {what}", seal.display()));
-    }
-    let files = written.files.iter().map(Location::to_path_buf).collect();
-    Ok(Conversion { format: format.name, files, tensors, nbytes, opset, report })
-}
-
-fn invalid<T>(option: &'static str, why: impl Into<String>) -> Result<T> {
-    Err(Error::InvalidOption { option, why: why.into() })
+    write::write(draft, &request)
 }
 
 /// Returns the format of `out`: the one of `to`, or the one of its extension.
@@ -273,190 +209,4 @@ pub fn target_format(
             by_name.copied().ok_or_else(|| Error::UnclearTarget(out.display().to_string()))
         }
     }
-}
-
-/// Renames parameters to their structured names.
-fn use_structured_names(model: &mut Model, report: &mut Report) -> Result<()> {
-    let names = std::mem::take(&mut model.structured_names);
-    if names.is_empty() {
-        let why = "no structured names are recorded beside the parameters (`X.pdiparams.info`)";
-        return invalid("names", why);
-    }
-    let without = model.parameters.iter().filter(|of| !names.contains_key(&of.name));
-    let without: Vec<String> = without.map(|of| format!("`{}`", of.name)).collect();
-    if !without.is_empty() {
-        let names = some(&without);
-        report.warn(format!("parameters without a structured name keep their name: {names}"));
-    }
-    Renames::exact(names).apply(model)?;
-    Ok(())
-}
-
-/// Removes the program, and keeps the tensors.
-fn drop_program(model: &mut Model, options: &ConvertOptions) -> Result<()> {
-    if options.to == Some(Target::Same) {
-        let why = "cannot remove the program from a byte-for-byte copy: pass another format";
-        return invalid("weights_only", why);
-    }
-    if std::mem::take(&mut model.programs) != Programs::default() {
-        // The original file layout does not apply to these tensors.
-        model.residual.clear();
-    }
-    Ok(())
-}
-
-/// Lowers the program to the dialect of the format, if the format holds programs. Returns whether it was exported to the
-/// newest opset of ONNX.
-fn translate(
-    model: &mut Model,
-    format: &Format,
-    options: &ConvertOptions,
-    report: &mut Report,
-) -> Result<bool> {
-    let Some(to) = format.holds.program else { return Ok(false) };
-    let from = model.main().map(|program| program.dialect);
-    let lowering = LowerOptions::default()
-        .with_custom_domain(options.custom_domain.clone())
-        .with_lod(options.lod.clone());
-    let is_exported = from.is_some_and(is_rewritten) && to == Dialect::Onnx;
-    for (option, is_set) in
-        [("custom_domain", options.custom_domain.is_some()), ("lod", !options.lod.is_empty())]
-    {
-        if is_set && !is_exported {
-            return invalid(option, "custom operators and LoD are options of an export to ONNX");
-        }
-    }
-    lower_with(model, to, &lowering, report).transpose()?;
-    match model.main() {
-        Some(program) if program.dialect != to => {
-            return Err(Error::NoLowering { from: program.dialect, format: format.name });
-        }
-        _ => {}
-    }
-    if is_exported {
-        simplify(model)?;
-    }
-    Ok(is_exported)
-}
-
-/// The opset version that exported programs have, unless their operators need a newer one: the oldest that all current
-/// runtimes read.
-const EXPORTED_OPSET: i64 = 17;
-
-/// Upgrades or downgrades the program to the requested opset; returns it.
-fn set_opset(
-    model: &mut Model,
-    format: &Format,
-    options: &ConvertOptions,
-    is_exported: bool,
-) -> Result<Option<i64>> {
-    if options.opset.is_some() && format.holds.program.is_none() {
-        let why = format!("cannot set the opset version: {} does not hold programs", format.name);
-        return invalid("opset", why);
-    }
-    let target = match options.opset {
-        Some(opset) => OpsetTarget::Exactly(opset),
-        None if is_exported => OpsetTarget::From(EXPORTED_OPSET),
-        None => return Ok(None),
-    };
-    if !is_exported && let Some(opset) = options.opset {
-        match onnx::upgrade(model, opset) {
-            Err(UpgradeError::Downgrade { .. }) => onnx::upgrade(model, onnx::NEWEST_OPSET)?,
-            other => {
-                other?;
-                check_upgraded(model)?;
-                return Ok(Some(opset));
-            }
-        }
-    }
-    // A run may replace initializers of other programs that are also inputs.
-    let options = onnx::infer::Options::default().with_overridable(!is_exported);
-    let inference = onnx::infer::infer(model, &options);
-    let opset = onnx::downgrade(model, &inference, target)?;
-    check_upgraded(model)?;
-    Ok(Some(opset))
-}
-
-/// Fails if a program breaks rules after its opset was changed: an operator that the old version deprecates may exist in
-/// the new one; all other findings remain.
-fn check_upgraded(model: &Model) -> Result<()> {
-    let Some(program) = model.main() else { return Ok(()) };
-    let conventions = conventions(program);
-    let inference = (conventions.infer)(model);
-    let mut broken = (conventions.check)(model, inference.as_ref());
-    broken.extend(inference.map(|inference| inference.findings).unwrap_or_default());
-    match broken.breaks_rules() {
-        true => Err(UpgradeError::Invalid(broken).into()),
-        false => Ok(()),
-    }
-}
-
-/// Casts the values of a program and its parameters.
-fn cast_program(model: &mut Model, to: DType, keep_io: bool, report: &mut Report) -> Result<()> {
-    if model.main().is_none_or(|program| program.dialect != Dialect::Onnx) {
-        return Err(Error::CastProgram);
-    }
-    let mut caster = Caster::within(to)?;
-    let mut change = |name: &str, tensor: &mut Tensor| {
-        let is_rounded = caster.cast(tensor);
-        if is_rounded.map_err(|error| Finding::from(error.to_string()))? {
-            report.lose(Loss::Rounding, format!("`{name}`"));
-        }
-        Ok(())
-    };
-    let options = onnx::CastOptions::new(to).with_keep_io(keep_io);
-    let kept = onnx::cast(model, options, &mut change);
-    let kept = kept.map_err(|finding| Error::program("cannot cast", finding))?;
-    if !kept.is_empty() {
-        let kinds = kept.iter().map(|(kind, count)| format!("`{kind}` ({count})"));
-        let what = format!("operators that do not take {to} keep their types");
-        report.warn(format!("{what}: {}", some(kinds.collect::<Vec<_>>())));
-    }
-    let Some(program) = model.main() else { return Ok(()) };
-    let conventions = conventions(program);
-    let inference = (conventions.infer)(model);
-    let mut findings = (conventions.check)(model, inference.as_ref());
-    findings.extend(inference.map(|inference| inference.findings).unwrap_or_default());
-    match findings.breaks_rules() {
-        true => Err(Error::InvalidCast { to, findings }),
-        false => Ok(()),
-    }
-}
-
-/// Keeps the tensors that match the patterns.
-fn select(model: &mut Model, options: &ConvertOptions) -> Result<()> {
-    let include = globs(&options.include)?;
-    let exclude = globs(&options.exclude)?;
-    let before = model.parameters.len();
-    model.parameters.retain(|parameter| {
-        (include.is_empty() || include.is_match(&parameter.name))
-            && !exclude.is_match(&parameter.name)
-    });
-    if before > 0 && model.parameters.is_empty() {
-        let option = if options.include.is_empty() { "exclude" } else { "include" };
-        return invalid(option, format!("the patterns match none of the {before} tensors"));
-    }
-    Ok(())
-}
-
-/// Transposes and renames tensors.
-fn adapt(
-    model: &mut Model,
-    format: &Format,
-    options: &ConvertOptions,
-    report: &mut Report,
-) -> Result<()> {
-    if !options.transpose.is_empty() && model.main().is_some() && format.holds.program.is_some() {
-        let why = "transposing the parameters of a program is not supported: its operators would not accept them";
-        return invalid("transpose", why);
-    }
-    let transposed = transpose(model, &options.transpose)?;
-    if transposed.others > 0 {
-        let others = transposed.others;
-        report.warn(format!("tensors not transposed because they are not matrices: {others}"));
-    }
-    if !options.renames.is_empty() && options.renames.apply(model)? == 0 {
-        report.warn("the name map matches no tensor");
-    }
-    Ok(())
 }

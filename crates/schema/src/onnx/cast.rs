@@ -11,10 +11,10 @@ use lodstone_model::{
 };
 use lodstone_store::Blob;
 
-use super::infer::{Inference, NoBodies, Options, ValueInfo, infer, infer_op};
+use super::infer::{Inference, NoBodies, ValueInfo, infer_op};
 use super::names::Names;
 use super::types::{tensor_name, type_name};
-use super::{domain_name, dtype, inline, operator};
+use super::{domain_name, dtype, operator};
 use crate::Finding;
 use crate::places::at_mut;
 
@@ -60,27 +60,28 @@ fn is_cast(dtype: DType, to: DType) -> bool {
     dtype != to && matches!(dtype, D::Float16 | D::BFloat16 | D::Float32 | D::Float64)
 }
 
-/// Casts the main program of a model and its parameters, with functions inlined. `change` casts a constant, whose
-/// name it gets.
+/// Casts the main program of a model, which has no functions, and its parameters. `inference` has the values of the program.
+/// `change` casts a constant, whose name it gets.
 ///
 /// # Errors
-/// If the program is not ONNX, its functions cannot be inlined, or `change` fails. The model is then partly changed.
+/// If the program is not ONNX, or has functions, or `change` fails. The model is then partly changed.
 pub fn cast(
     model: &mut Model,
+    inference: &Inference,
     options: CastOptions,
     change: &mut Change<'_>,
 ) -> Result<Kept, Finding> {
     let program = model.main().filter(|program| program.dialect == Dialect::Onnx);
     let program = program.ok_or_else(|| Finding::from("expected an ONNX program"))?;
-    let program = inline(program).map_err(|located| Finding::from(located.to_string()))?;
-    model.set_main(program.clone());
-    let inference = infer(model, &Options::default().with_dead_branches(true));
+    if !program.functions.is_empty() {
+        return Err("expected a program whose functions are inlined".into());
+    }
+    let mut program = program.clone();
     let parameters = std::mem::take(&mut model.parameters);
-    let mut program = program;
     if let Some(main) = program.blocks.first_mut() {
         main.initializers = parameters;
     }
-    let mut caster = Caster::new(&program, &inference, options.to);
+    let mut caster = Caster::new(&program, inference, options.to);
     let count = program.blocks.len();
     for number in 0..count {
         let block = at_mut(&mut program.blocks, number)?;
@@ -91,7 +92,7 @@ pub fn cast(
         main.initializers.extend(copies);
     }
     if options.keep_io {
-        keep_io(&mut program, &inference, options.to, &mut names);
+        keep_io(&mut program, inference, options.to, &mut names);
     }
     program.version = program.version.map(|version| version.max(dtype::ir_version(options.to)));
     if let Some(main) = program.blocks.first_mut() {
