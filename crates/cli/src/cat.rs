@@ -3,7 +3,8 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use lodstone::{ConvertOptions, Model, One, Parameter, Target};
+use lodstone::open::OpenedTensor;
+use lodstone::{ConvertOptions, Model, Parameter, Target};
 
 use crate::args::options::{Allow, Clobber, Open};
 use crate::stores::{Output, at, for_parts};
@@ -41,16 +42,16 @@ pub(crate) struct Cat {
 pub(crate) fn run(arguments: &Cat) -> Result<(), Failure> {
     let options = for_parts(&arguments.path, arguments.open.options()?);
     let path = at(&arguments.path)?;
-    let One { name, tensor, warnings } = match (&arguments.name, arguments.index) {
-        (Some(name), _) => lodstone::open_named(&path, name, &options)?,
-        (None, Some(index)) => lodstone::open_record(&path, index, &options)?,
-        (None, None) => lodstone::open_only(&path, &options)?,
+    let OpenedTensor { name, tensor, warnings } = match (&arguments.name, arguments.index) {
+        (Some(name), _) => lodstone::open::tensor_named(&path, name, &options)?,
+        (None, Some(index)) => lodstone::open::tensor_at(&path, index, &options)?,
+        (None, None) => lodstone::open::only_tensor(&path, &options)?,
     };
     console::warnings(&warnings);
     let Some(output) = &arguments.output else {
         return console::to_stdout(|out| match arguments.json {
-            true => Ok(lodstone::write_json(&[Parameter { name, tensor }], out)?),
-            false => Ok(lodstone::write_text(&tensor, out)?),
+            true => Ok(lodstone::inspect::write_json(&[Parameter { name, tensor }], out)?),
+            false => Ok(lodstone::inspect::write_text(&tensor, out)?),
         });
     };
     // `.npy` holds no name.

@@ -4,8 +4,9 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
+use lodstone::CompareOptions;
 use lodstone::DType;
-use lodstone::{CompareOptions, ComparedValue, Comparison, Engine, PairedBy};
+use lodstone::run::{ComparedValue, Comparison, Engine, PairedBy};
 
 use crate::args::options::{Files, Running, Trust};
 use crate::args::values::{input_shape, input_type, tolerance};
@@ -70,7 +71,7 @@ pub(crate) fn run(arguments: &Compare) -> Result<bool, Failure> {
         Ok::<_, Failure>(model)
     };
     let (mut a, b) = (open(&arguments.a)?, open(&arguments.b)?);
-    lodstone::fix_types(&mut a, &arguments.input_type)?;
+    lodstone::convert::fix_types(&mut a, &arguments.input_type)?;
     let mut inputs = inputs(&arguments.input, &arguments.lod)?;
     for added in inputs.add_random(&a, arguments.random_inputs, &arguments.input_shape)? {
         console::note(&format!("random input {added}"));

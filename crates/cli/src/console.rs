@@ -9,7 +9,8 @@ use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use anstyle::{AnsiColor, Style};
 use bytesize::ByteSize;
 use clap::Parser;
-use lodstone::{Model, Report, some};
+use lodstone::Model;
+use lodstone::model::{Report, some};
 use serde::Serialize;
 use serde_json::ser::{PrettyFormatter, Serializer};
 
@@ -175,7 +176,7 @@ pub(crate) fn note(text: &str) {
 
 /// Reports an opened model, if verbose.
 pub(crate) fn opened(path: &Path, model: &Model) {
-    let weights = lodstone::weights(model);
+    let weights = lodstone::inspect::weights(model);
     let (files, tensors) = (count(model.files.len(), "file"), count(weights.len(), "tensor"));
     let size = size(weights.iter().map(|weight| weight.tensor.nbytes()).sum());
     detail(&format!("opened {}: {}, {files}, {tensors}, {size}", shown(path), model.format));

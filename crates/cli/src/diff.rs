@@ -5,10 +5,11 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use lodstone::{
-    Change, Detail, Diff, DiffOptions, Difference, Model, OperatorChange, OperatorPlace,
-    ProgramDifference, Progress, Which,
+use lodstone::diff::{
+    Change, Detail, Diff, DiffedTensor, Difference, OperatorChange, OperatorPlace,
+    ProgramDifference,
 };
+use lodstone::{DiffOptions, Model, Progress};
 use serde::Serialize;
 
 use crate::args::options::{Files, Renaming, Trust};
@@ -106,7 +107,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<bool, Failure> {
 }
 
 fn title(path: &Path, model: &Model) -> String {
-    let tensors = count(lodstone::weights(model).len(), "tensor");
+    let tensors = count(lodstone::inspect::weights(model).len(), "tensor");
     plain(&format!("{} ({}, {tensors})", shown(path), model.format))
 }
 
@@ -216,7 +217,7 @@ fn tensors(differences: &[Difference], out: &mut impl Write) -> io::Result<()> {
         valued.then_some(["elements", "max abs", "max rel", "cosine"]).into_iter().flatten(),
     );
     let row = |difference: &Difference| {
-        let of = |what: fn(&Which) -> String| {
+        let of = |what: fn(&DiffedTensor) -> String| {
             let [a, b] = [&difference.a, &difference.b].map(|which| which.as_ref().map(what));
             match (a, b) {
                 (Some(a), Some(b)) if a != b => format!("{a} -> {b}"),

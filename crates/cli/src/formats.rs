@@ -3,7 +3,7 @@
 use std::io::Write;
 
 use clap::Args;
-use lodstone::{Capabilities, capabilities};
+use lodstone::formats::{Capabilities, capabilities};
 use serde::Serialize;
 
 use crate::{Failure, console, table};

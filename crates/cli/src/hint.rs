@@ -116,9 +116,9 @@ pub(crate) fn of(failure: &(dyn Error + 'static)) -> Option<String> {
     Some(hint.to_owned())
 }
 
-fn of_format(error: &lodstone::FormatError) -> Option<String> {
-    use lodstone::FormatError as F;
-    use lodstone::{Escape, StoreError as S};
+fn of_format(error: &lodstone::formats::Error) -> Option<String> {
+    use lodstone::formats::Error as F;
+    use lodstone::store::{Error as S, Escape};
     Some(match error.cause() {
         F::Mismatch { .. } => "pass other parameters with --params PATH".to_owned(),
         F::Unsupported { what: "an array of text", .. } => {

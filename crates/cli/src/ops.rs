@@ -4,7 +4,8 @@ use std::io::Write;
 use std::path::PathBuf;
 
 use clap::Args;
-use lodstone::{OperatorSupport, OperatorTarget, operators};
+use lodstone::operators;
+use lodstone::ops::{OperatorSupport, OperatorTarget};
 
 use crate::args::options::Open;
 use crate::console::{self, count, plain};

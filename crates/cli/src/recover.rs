@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use lodstone::Recovery;
+use lodstone::store::Recovery;
 use serde::Serialize;
 
 use crate::Failure;

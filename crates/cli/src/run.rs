@@ -7,9 +7,12 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 use lodstone::DType;
+use lodstone::model::Kind;
+use lodstone::paddle::executor::Dirs;
+use lodstone::paddle::program::Paths;
+use lodstone::run::{Output as ModelOutput, Profile, Value};
 use lodstone::{
-    ConvertOptions, Dirs, Inputs, Kind, Loss, Model, OpenOptions, Output as ModelOutput, Parameter,
-    Paths, Profile, Session, Target, Tensor, Value,
+    ConvertOptions, Inputs, Loss, Model, OpenOptions, Parameter, Session, Target, Tensor,
 };
 
 use crate::args::options::{Allow, Clobber, Directories, Open, Running};
@@ -106,7 +109,7 @@ pub(crate) fn run(arguments: &Run) -> Result<(), Failure> {
         .with_max_steps(arguments.max_steps)
         .with_profile(profile.clone());
     let mut model = lodstone::open_with(at(&arguments.path)?, &arguments.open.options()?)?;
-    lodstone::fix_types(&mut model, &arguments.input_type)?;
+    lodstone::convert::fix_types(&mut model, &arguments.input_type)?;
     console::opened(&arguments.path, &model);
     // A loader brings the parameters.
     if arguments.loader.is_none() {
@@ -132,8 +135,8 @@ pub(crate) fn run(arguments: &Run) -> Result<(), Failure> {
     match &arguments.output {
         Some(path) => write(outputs, path, arguments)?,
         None if arguments.json => {
-            let outputs = lodstone::tensors(outputs);
-            console::to_stdout(|out| Ok(lodstone::write_json(&outputs, out)?))?;
+            let outputs = lodstone::run::tensors(outputs);
+            console::to_stdout(|out| Ok(lodstone::inspect::write_json(&outputs, out)?))?;
         }
         None => console::to_stdout(|out| print(&outputs, arguments.full, out))?,
     }
@@ -148,7 +151,7 @@ pub(crate) fn run(arguments: &Run) -> Result<(), Failure> {
 
 /// Prints outputs: small ones (or all, if `full`) with their elements, the others as a table of statistics.
 fn print(outputs: &[ModelOutput], full: bool, out: &mut impl Write) -> Result<(), Failure> {
-    let tensors = lodstone::tensors(outputs.to_vec());
+    let tensors = lodstone::run::tensors(outputs.to_vec());
     for ModelOutput { name, value } in outputs {
         let what = match value {
             Value::Absent => "no value",
@@ -180,7 +183,7 @@ fn print(outputs: &[ModelOutput], full: bool, out: &mut impl Write) -> Result<()
             }
             (false, _) => writeln!(out, "{} {dtype} {shape:?}:", plain(&output.name))?,
         }
-        lodstone::write_text(&output.tensor, out)?;
+        lodstone::inspect::write_text(&output.tensor, out)?;
     }
     if large.is_empty() {
         return Ok(());
@@ -253,7 +256,7 @@ fn write(outputs: Vec<ModelOutput>, path: &Path, arguments: &Run) -> Result<(), 
             console::warning(&format!("the output `{name}` was not written: it has no tensors"));
         }
     }
-    let model = Model { parameters: lodstone::tensors(outputs), ..Model::default() };
+    let model = Model { parameters: lodstone::run::tensors(outputs), ..Model::default() };
     let mut allow = arguments.allow.losses();
     // Names of outputs belong to the program, not to the values.
     allow.push(Loss::Names);
@@ -296,7 +299,7 @@ fn is_file(path: &str) -> Result<bool, Failure> {
 fn dirs(arguments: &Run) -> Result<Dirs, Failure> {
     let beside = match arguments.path == Path::new(STANDARD) {
         true => Dirs::default(),
-        false => lodstone::dirs_beside(at(&arguments.path)?)?,
+        false => lodstone::run::dirs_beside(at(&arguments.path)?)?,
     };
     let mut dirs = arguments.directories.options(beside)?;
     if arguments.allow_outside_paths {

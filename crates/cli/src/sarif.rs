@@ -9,7 +9,7 @@
 use std::fmt::Write;
 use std::path::Path;
 
-use lodstone::{Danger, DangerKind, Scan, Unknown};
+use lodstone::scan::{Danger, DangerKind, Scan, Unknown};
 use serde_json::{Value, json};
 
 use crate::stores::scheme_of;

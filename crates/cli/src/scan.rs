@@ -4,7 +4,8 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use lodstone::{Accepted, Danger, DangerKind, Progress, Scan, ScanOptions, Unknown, Verdict};
+use lodstone::scan::{Accepted, Danger, DangerKind, Scan, Unknown, Verdict};
+use lodstone::{Progress, ScanOptions};
 
 use crate::args::options::Files;
 use crate::args::values::kinds;

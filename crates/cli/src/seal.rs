@@ -3,7 +3,8 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use lodstone::{Progress, Sealing};
+use lodstone::Progress;
+use lodstone::seal::Sealing;
 use serde::Serialize;
 
 use crate::args::options::Whole;

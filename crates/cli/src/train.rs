@@ -8,7 +8,9 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use lodstone::checkpoint::{Manager, ManagerOptions, Saved, Serial};
-use lodstone::{Blob, Dirs, Location, Progress, SampleOptions, TrainOptions, Training};
+use lodstone::paddle::executor::Dirs;
+use lodstone::paddle::{SampleOptions, TrainOptions, Training};
+use lodstone::{Blob, Location, Progress};
 use serde::Serialize;
 use serde_json::{Map, Value};
 
@@ -36,11 +38,11 @@ pub(crate) fn run(arguments: &Train) -> Result<(), Failure> {
     arguments.clobber.check(&at(&out)?)?;
     let (path, open) = (at(&arguments.path)?, arguments.open.options()?);
     let startup = arguments.startup.as_ref().map(at).transpose()?;
-    let model = lodstone::open_training(&path, startup.as_ref(), &open)?;
+    let model = lodstone::paddle::open_training(&path, startup.as_ref(), &open)?;
     console::opened(&arguments.path, &model);
     console::warnings(&model.report.warnings);
     let progress = Progress::default();
-    let beside = lodstone::dirs_beside(&path)?;
+    let beside = lodstone::run::dirs_beside(&path)?;
     // Several programs with other names may share a directory, and so a `startup_program`.
     let is_alone = beside.read.as_ref().is_some_and(|dir| dir.path() == arguments.path)
         || ["main_program", "__model__"].iter().any(|name| arguments.path.ends_with(name));

@@ -4,7 +4,8 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use lodstone::{Progress, Verification};
+use lodstone::Progress;
+use lodstone::verify::Verification;
 
 use crate::args::options::Whole;
 use crate::console::{self, count, plain, size};

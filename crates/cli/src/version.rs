@@ -36,8 +36,8 @@ pub(crate) fn details() -> String {
         ("target", target),
         ("features", &list(true)),
         ("left out", &list(false)),
-        ("vectors", lodstone::cpu_level()),
-        ("numerics", &lodstone::NUMERICS.to_string()),
+        ("vectors", lodstone::run::cpu_level()),
+        ("numerics", &lodstone::run::NUMERICS.to_string()),
     ] {
         let _ = writeln!(text, "{name:<10} {value}");
     }

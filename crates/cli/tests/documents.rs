@@ -142,7 +142,7 @@ fn the_readme_has_the_generated_table_of_formats() {
     let mut table = "| format | | read | write back | edit | run | train | export to ONNX |\n\
                      |---|---|---|---|---|---|---|---|\n"
         .to_owned();
-    for of in lodstone::capabilities() {
+    for of in lodstone::formats::capabilities() {
         let cells = [
             mark(of.read),
             mark(of.write_back),

@@ -5,7 +5,8 @@
 use std::path::Path;
 
 use crate::common::{DIGITS, dir, good, root, run};
-use lodstone::{ConvertOptions, Progress, StepKind, StoreError, WriteOptions};
+use lodstone::store::{Error as StoreError, StepKind};
+use lodstone::{ConvertOptions, Progress, WriteOptions};
 use serde_json::{Value, json};
 
 /// Stops a conversion into `directory` after its first file has been moved into place, as a crash would.

@@ -14,11 +14,12 @@ use std::path::Path;
 use std::process::Command;
 
 use digits::{Failure, network, recognized, train};
+use lodstone::model::Var;
 use lodstone::paddle::checkpoint::{CheckpointOptions, get_checkpoint_loader, make_checkpoint};
 use lodstone::paddle::executor::{Dirs, Executor, Scope};
 use lodstone::paddle::program::optimizer::{Adam, Optimizer};
 use lodstone::paddle::program::{Form, inference, load_program, save_program};
-use lodstone::{Model, Parameter, Var};
+use lodstone::{Model, Parameter};
 
 const STEPS: u64 = 400;
 

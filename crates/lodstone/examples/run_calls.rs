@@ -13,8 +13,9 @@
 
 use std::path::Path;
 
+use lodstone::model::Limits;
 use lodstone::paddle::executor::{Dirs, Executor, Scope};
-use lodstone::{Blob, DType, Limits, Tensor};
+use lodstone::{Blob, DType, Tensor};
 use lodstone_formats::paddle::program;
 use lodstone_lowering::paddle;
 use serde_json::{Map, Value, json};

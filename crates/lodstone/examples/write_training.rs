@@ -13,15 +13,14 @@
 
 use std::path::Path;
 
+use lodstone::model::Programs;
 use lodstone::paddle::program::layers::{self, Conv2d, Fc, Pooling};
 use lodstone::paddle::program::optimizer::{
     Adagrad, Adam, AdamW, Clip, Decay, Lamb, Momentum, Optimizer, RmsProp, Sgd,
 };
 use lodstone::paddle::program::{Network, Result as Built, Variable};
-use lodstone::{
-    ConvertOptions, DType, Inputs, Model, OpenOptions, Parameter, Programs, Tensor, TrainOptions,
-    Training,
-};
+use lodstone::paddle::{TrainOptions, Training};
+use lodstone::{ConvertOptions, DType, Inputs, Model, OpenOptions, Parameter, Tensor};
 
 type Failure = Box<dyn std::error::Error>;
 

@@ -2,14 +2,17 @@
 
 use std::borrow::Cow;
 
-use lodstone_formats::{BYTE_MAPS, ByteMap, Mapper, OpenOptions, Probe};
+use lodstone_formats::{BYTE_MAPS, Mapper, OpenOptions, Probe};
 use lodstone_model::{Model, Parameter};
 use lodstone_schema::{Finding, weights};
 use lodstone_store::{Blob, Field, Location};
 use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 
-use crate::{Error, Names, Result, open_with};
+pub use lodstone_formats::ByteMap;
+
+use crate::names::Names;
+use crate::{Error, Result, open_with};
 
 /// The byte maps of files.
 #[derive(Debug, Default, Serialize)]

@@ -5,7 +5,7 @@ use lodstone_lowering::can_lower;
 use lodstone_model::Dialect;
 use serde::Serialize;
 
-use crate::{TRAINS, runs};
+use crate::dialects::{TRAINS, runs};
 
 /// The capabilities of a format. For a format without programs, those that concern programs are `None`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]

@@ -10,7 +10,7 @@ use crate::byte_map::mapped_kinds;
 use crate::names::similar;
 
 #[cfg(feature = "runtime")]
-use crate::runtime;
+use crate::dialects::runtime;
 
 /// The result of an operation of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;

@@ -68,7 +68,7 @@
 //! let mut session = Session::new(&model, &RunOptions::default())?;
 //! let mut inputs = Inputs::default();
 //! inputs.add_random(&model, 1, &[("image".to_owned(), vec![2, 1, 8, 8])])?;
-//! let outputs = lodstone::tensors(session.run(inputs)?);
+//! let outputs = lodstone::run::tensors(session.run(inputs)?);
 //! assert_eq!(outputs[0].tensor.shape, [2, 10]);
 //! # }
 //! # Ok::<(), Box<dyn std::error::Error>>(())
@@ -92,6 +92,13 @@
 //! assert_eq!(restored.tensors()?.len(), 12);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
+//!
+//! # Where things are
+//!
+//! What most programs need is here. The rest is in a module for each subject: [`convert`](mod@convert),
+//! [`diff`](mod@diff), [`inspect`](mod@inspect), [`open`](mod@open), [`run`](mod@run), [`scan`](mod@scan),
+//! [`seal`](mod@seal) and [`verify`](mod@verify) have what their function takes and returns. [`formats`] lists formats and
+//! what they hold, [`ops`] operators; [`model`] has programs and tensors, [`store`] bytes and where they are stored.
 
 #![deny(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic)]
 
@@ -100,179 +107,66 @@
 mod readme {}
 
 mod adapt;
-mod byte_map;
+pub mod byte_map;
 mod capabilities;
 mod cast;
-mod cat;
-mod convert;
-mod diff;
+pub mod convert;
+mod dialects;
+pub mod diff;
 mod error;
 mod fit;
+pub mod formats;
 mod graph;
 mod infer;
-mod inspect;
+pub mod inspect;
 mod layers;
 mod names;
 mod numbers;
-mod open;
-mod ops;
+pub mod open;
+pub mod ops;
 #[cfg(feature = "runtime")]
 pub mod paddle;
-mod reshard;
+pub mod reshard;
 #[cfg(feature = "runtime")]
-mod run;
+pub mod run;
 mod save;
-mod scan;
-mod seal;
+pub mod scan;
+pub mod seal;
 mod serial;
 mod shapes;
 mod simplify;
 mod sparse;
 mod statistics;
 mod text;
-mod verify;
+pub mod verify;
 mod wiring;
 mod words;
 
+pub use lodstone_checkpoint as checkpoint;
+pub use lodstone_model as model;
 #[cfg(feature = "remote")]
 pub use lodstone_remote as remote;
+pub use lodstone_schema::finding;
+pub use lodstone_store as store;
+
+pub use lodstone_formats::{OpenOptions, WriteOptions};
+pub use lodstone_model::{DType, Dim, Lod, Loss, Model, Parameter, Tensor};
+pub use lodstone_store::{Blob, Location, MemoryStore, Progress};
 
 pub use adapt::Renames;
-pub use byte_map::{ByteMaps, FileMap, byte_map};
-pub use capabilities::{Capabilities, capabilities};
-pub use cast::CAST_TYPES;
-pub use cat::{One, open_named, open_only, open_record};
-pub use convert::{Conversion, ConvertOptions, ParameterNames, Target, convert, target_format};
-pub use diff::{
-    Change, Detail, Diff, DiffOptions, Difference, OperatorChange, OperatorDifference,
-    OperatorPlace, ProgramDifference, Values, Which, diff,
-};
+pub use byte_map::byte_map;
+pub use convert::{ConvertOptions, Target, convert};
+pub use diff::{DiffOptions, diff};
 pub use error::{Error, Result};
-pub use fit::{arrays, composed};
-pub use graph::{GraphFormat, write_graph};
-pub use infer::{InferredShapes, infer_shapes};
-pub use inspect::{
-    BlockValue, InferredInfo, InspectOptions, Inspection, InterfaceValue, OperatorInfo, PartInfo,
-    ProgramInfo, PropertyKeys, Summary, TensorDetails, TensorInfo, inspect, properties,
-};
-pub use layers::{Layer, Layers, layers};
-pub use lodstone_checkpoint as checkpoint;
+pub use infer::infer_shapes;
+pub use inspect::{InspectOptions, inspect};
+pub use open::{open, open_bytes, open_with, recover};
+pub use ops::operators;
+pub use reshard::reshard;
 #[cfg(feature = "runtime")]
-pub use lodstone_engine::{NUMERICS, OperatorTime, Profile, Threads, cpu_level};
-pub use lodstone_formats::safetensors::code as safetensors_dtype;
-pub use lodstone_formats::torch::has_meta;
-pub use lodstone_formats::{
-    ByteMap, Error as FormatError, ExternalData, FORMATS, Format, OpenOptions, Planned,
-    SHARD_FORMATS, SealedFile, ShardFormat, WriteOptions, safetensors::Shard,
-    title as format_title,
-};
-pub use lodstone_model::{
-    Attribute, AttributeValue, Block, ByteString, DType, Dialect, Dim, Element, ElementError,
-    Holder, Indices, Kind, Layout, Limits, Lod, Loss, Model, Nested, Op, Operand, Packing,
-    Parameter, Program, Programs, Quantization, Report, Revision, Scalar, Tensor, TensorType,
-    TooDeep, Topology, ValueType, Var, some,
-};
-pub use lodstone_schema::onnx::{UpgradeError, newest_opset};
-pub use lodstone_schema::{Properties, finding, weights};
-pub use lodstone_store::{
-    Atomicity, Blob, Error as StoreError, Escape, Field, Links, Location, Memory, MemoryStore,
-    Progress, PrunedChunks, Recovery, Step, StepKind, Store, prune_chunks,
-};
-pub use names::Names;
-pub use open::{open, open_bytes, open_bytes_with, open_with, recover};
-pub use ops::{OperatorReport, OperatorSupport, OperatorTarget, operators};
-#[cfg(feature = "runtime")]
-pub use paddle::{
-    CheckpointPrograms, DeriveOptions, checkpoint_programs, inference_program, loader_program,
-    print_program, program_of, pruned_program,
-};
-#[cfg(feature = "runtime")]
-pub use paddle::{
-    checkpoint::{Error as RestoreError, numerics},
-    executor::Dirs,
-    program::{Error as ProgramError, Form, Paths, Placement, save_program},
-    train::{SampleOptions, TrainOptions, Training, open_program, open_training, save_training},
-};
-pub use reshard::{ReshardOptions, Resharding, reshard};
-#[cfg(feature = "runtime")]
-pub use run::{
-    CompareOptions, ComparedValue, Comparison, Engine, ErrorDistribution, Inputs, Output, PairedBy,
-    RunOptions, Session, Value, compare, dirs_beside, run, tensors,
-};
+pub use run::{CompareOptions, Inputs, RunOptions, Session, compare, run};
 pub use save::Save;
-pub use scan::{Accepted, Danger, DangerKind, Scan, ScanOptions, Unknown, Verdict, scan};
-pub use seal::{Sealing, seal};
-pub use serial::{open_serial, verify_serial};
-pub use shapes::{fix_inputs, fix_shapes, fix_types};
-pub use statistics::{Statistics, statistics};
-pub use text::{write_json, write_text};
-pub use verify::{Defect, DefectKind, Verification, verify};
-
-#[cfg(feature = "runtime")]
-use lodstone_lowering::OperatorCoverage;
-
-/// The checkpoints that programs save.
-use lodstone_formats::paddle::saved as saved_checkpoints;
-
-/// The crate that runs programs in this build.
-#[cfg(feature = "runtime")]
-use paddle as runtime;
-
-/// The function that prepares programs of each dialect, for the dialects that run in this build.
-#[cfg(feature = "runtime")]
-const RUNS: &[Runs] = &[
-    Runs {
-        dialect: Dialect::Paddle,
-        prepare: paddle::run::prepare,
-        support: Support::Operators(paddle::run::unsupported),
-    },
-    Runs { dialect: Dialect::Onnx, prepare: run::engine::prepare, support: Support::Engine },
-    Runs { dialect: Dialect::Glow, prepare: run::engine::prepare, support: Support::Engine },
-    Runs { dialect: Dialect::Caffe2, prepare: run::typed::prepare, support: Support::Engine },
-    Runs {
-        dialect: Dialect::Pir,
-        prepare: paddle::run::prepare_translated,
-        support: Support::Program(paddle::run::translated_coverage),
-    },
-    Runs { dialect: Dialect::Mxnet, prepare: run::typed::prepare, support: Support::Engine },
-    Runs { dialect: Dialect::Torch, prepare: run::typed::prepare, support: Support::Engine },
-];
-
-/// How programs of a dialect run.
-#[cfg(feature = "runtime")]
-struct Runs {
-    dialect: Dialect,
-    prepare: run::Prepare,
-    support: Support,
-}
-
-/// Returns which operators of a program run, if there is one.
-#[cfg(feature = "runtime")]
-type Covered = fn(&Model) -> Option<std::result::Result<Vec<OperatorCoverage>, finding::Finding>>;
-
-/// Which operators of programs of a dialect run.
-#[cfg(feature = "runtime")]
-enum Support {
-    /// The function returns the reason why an operator does not run.
-    Operators(fn(&Program, &Op) -> Option<String>),
-    /// Programs run translated to another dialect, whose operators all run.
-    Program(Covered),
-    /// The engine runs programs of ONNX, and those that are lowered to it.
-    Engine,
-}
-
-/// The dialects whose programs train in this build.
-const TRAINS: &[Dialect] =
-    if cfg!(feature = "runtime") { &[Dialect::Paddle, Dialect::Pir] } else { &[] };
-
-/// Returns whether programs of a dialect run in this build.
-#[cfg(feature = "runtime")]
-fn runs(dialect: Dialect) -> bool {
-    RUNS.iter().any(|row| row.dialect == dialect)
-}
-
-/// Returns false: programs do not run in this build.
-#[cfg(not(feature = "runtime"))]
-fn runs(_: Dialect) -> bool {
-    false
-}
+pub use scan::{ScanOptions, scan};
+pub use seal::seal;
+pub use statistics::statistics;
+pub use verify::verify;

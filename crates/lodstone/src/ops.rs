@@ -13,7 +13,7 @@ use lodstone_schema::onnx::{domain_name, versions};
 use serde::Serialize;
 
 #[cfg(feature = "runtime")]
-use crate::Support;
+use crate::dialects::{RUNS, Support};
 #[cfg(feature = "runtime")]
 use crate::run::engine::{Unsupported, unsupported};
 use crate::{Error, Result};
@@ -81,7 +81,7 @@ const MAX_REASONS: usize = 4;
 /// ```
 /// # let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/digits/paddle");
 /// let model = lodstone::open(path)?;
-/// let report = lodstone::operators(&model, lodstone::OperatorTarget::Onnx)?;
+/// let report = lodstone::operators(&model, lodstone::ops::OperatorTarget::Onnx)?;
 /// assert!(report.supported);
 /// # Ok::<(), lodstone::Error>(())
 /// ```
@@ -132,7 +132,7 @@ fn no_route(what: &str, program: &Program, target: &str) -> Error {
 /// Adds the operators of a program that runs as it is, or translated.
 #[cfg(feature = "runtime")]
 fn run(model: &Model, program: &Program, kinds: &mut Kinds) -> Result<()> {
-    let row = crate::RUNS.iter().find(|row| row.dialect == program.dialect);
+    let row = RUNS.iter().find(|row| row.dialect == program.dialect);
     let row = row.ok_or_else(|| no_route("running", program, ""))?;
     match row.support {
         Support::Operators(unsupported) => {

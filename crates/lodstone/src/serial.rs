@@ -5,7 +5,8 @@ use lodstone_formats::OpenOptions;
 use lodstone_model::{Model, Parameter};
 use lodstone_store::{Location, Progress};
 
-use crate::{Result, saved_checkpoints};
+use crate::Result;
+use crate::dialects::saved_checkpoints;
 
 /// The format of checkpoints, which only managers and programs write.
 pub(crate) const FORMAT: &str = "checkpoint";
@@ -33,7 +34,7 @@ pub fn open_serial(serial: &Serial) -> Result<Model> {
 
 #[cfg(feature = "runtime")]
 fn tensors(serial: &Serial) -> Result<Vec<Parameter>> {
-    Ok(crate::runtime::checkpoint::tensors(serial)?)
+    Ok(crate::dialects::runtime::checkpoint::tensors(serial)?)
 }
 
 #[cfg(not(feature = "runtime"))]
@@ -47,7 +48,7 @@ fn tensors(serial: &Serial) -> Result<Vec<Parameter>> {
 /// If the manifest is invalid, a file cannot be read, or the work was cancelled.
 #[cfg(feature = "runtime")]
 pub fn verify_serial(serial: &Serial, progress: &Progress) -> Result<Vec<String>> {
-    Ok(crate::runtime::checkpoint::verify(serial, progress)?)
+    Ok(crate::dialects::runtime::checkpoint::verify(serial, progress)?)
 }
 
 /// Returns all defects of the files of a serial; empty if they are intact. Reads all their bytes.

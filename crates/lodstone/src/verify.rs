@@ -18,7 +18,8 @@ use serde::Serialize;
 
 use crate::infer::INCOMPLETE;
 use crate::seal::source;
-use crate::serial::{FORMAT, open_serial, verify_serial};
+pub use crate::serial::verify_serial;
+use crate::serial::{FORMAT, open_serial};
 use crate::{Error, Result, open_with};
 
 /// The result of a verification.

@@ -28,6 +28,7 @@ mod documents;
 mod embedded;
 mod errors;
 mod exported_operators;
+mod face;
 mod frameworks;
 mod glow;
 mod glow_cases;

@@ -5,7 +5,9 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use lodstone::{Blob, Error, FileMap, OpenOptions, byte_map, open, weights};
+use lodstone::byte_map::FileMap;
+use lodstone::inspect::weights;
+use lodstone::{Blob, Error, OpenOptions, byte_map, open};
 
 fn golden() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../formats/tests/golden")

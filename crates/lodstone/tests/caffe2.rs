@@ -9,9 +9,11 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use crate::recorded::{array, numbers};
+use lodstone::model::{Attribute, AttributeValue};
+use lodstone::ops::OperatorTarget;
+use lodstone::run::tensors;
 use lodstone::{
-    Attribute, AttributeValue, ConvertOptions, Dim, Inputs, Model, OperatorTarget, RunOptions,
-    Target, Tensor, convert, open, operators, run, tensors,
+    ConvertOptions, Dim, Inputs, Model, RunOptions, Target, Tensor, convert, open, operators, run,
 };
 use lodstone_lowering::lower;
 use lodstone_model::{DType, Dialect, Report, TensorType, ValueType};

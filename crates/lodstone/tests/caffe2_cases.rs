@@ -12,9 +12,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use crate::recorded::{array, numbers};
-use lodstone::{
-    Dim, Inputs, Model, OpenOptions, RunOptions, Tensor, open, open_with, run, tensors,
-};
+use lodstone::run::tensors;
+use lodstone::{Dim, Inputs, Model, OpenOptions, RunOptions, Tensor, open, open_with, run};
 use lodstone_lowering::lower;
 use lodstone_model::{Dialect, Report, TensorType, ValueType};
 use lodstone_schema::glow;

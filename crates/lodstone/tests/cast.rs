@@ -4,9 +4,11 @@
 
 use std::path::Path;
 
+use lodstone::convert::Conversion;
+use lodstone::model::Op;
+use lodstone::run::{Value, tensors};
 use lodstone::{
-    Conversion, ConvertOptions, DType, Inputs, Loss, Model, Op, RunOptions, Tensor, Value, convert,
-    open, run, tensors, verify,
+    ConvertOptions, DType, Inputs, Loss, Model, RunOptions, Tensor, convert, open, run, verify,
 };
 
 const MODELS: [&str; 6] = ["images", "series", "rounds", "calls", "whole", "words"];
@@ -88,7 +90,7 @@ fn inputs_and_outputs_may_keep_their_types() {
             assert_near(name, &found, &expected, tolerance);
             // Convolutions and others take bfloat16 only in newer opsets.
             let is_float = |it: &&lodstone::Parameter| it.tensor.dtype == DType::Float32;
-            let floats = lodstone::weights(&cast).iter().filter(is_float).count();
+            let floats = lodstone::inspect::weights(&cast).iter().filter(is_float).count();
             assert!(floats == 0 || to == DType::BFloat16, "{name}");
         }
     }
@@ -152,13 +154,14 @@ fn constants_in_operators_keep_the_type_of_their_readers() {
     // Up to opset 21, convolutions do not take bfloat16.
     let mut source = model("images.onnx");
     let parameters = std::mem::take(&mut source.parameters);
-    let operand = |name: String| vec![lodstone::Operand { slot: String::new(), args: vec![name] }];
+    let operand =
+        |name: String| vec![lodstone::model::Operand { slot: String::new(), args: vec![name] }];
     let constant = |it: lodstone::Parameter| Op {
         kind: "Constant".to_owned(),
         outputs: operand(it.name),
-        attributes: vec![lodstone::Attribute {
+        attributes: vec![lodstone::model::Attribute {
             name: "value".to_owned(),
-            value: lodstone::AttributeValue::Tensor(Box::new(it.tensor)),
+            value: lodstone::model::AttributeValue::Tensor(Box::new(it.tensor)),
         }],
         ..Op::default()
     };

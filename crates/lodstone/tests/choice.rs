@@ -4,7 +4,8 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use lodstone::{Error, FormatError, Model, OpenOptions, open, open_with};
+use lodstone::formats::Error as FormatError;
+use lodstone::{Error, Model, OpenOptions, open, open_with};
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
@@ -35,7 +36,7 @@ fn unrelated(dir: &Path, name: &str) {
         let zeros = vec![0u8; usize::try_from(parameter.tensor.nbytes()).expect("a size")];
         parameter.tensor.data = zeros.into();
     }
-    model.programs = lodstone::Programs::default();
+    model.programs = lodstone::model::Programs::default();
     model.residual.clear();
     let options = lodstone::ConvertOptions::default()
         .with_to(Some(lodstone::Target::Format("paddle-params".to_owned())))
@@ -44,7 +45,7 @@ fn unrelated(dir: &Path, name: &str) {
 }
 
 /// Returns the names of the saved variables of a program.
-fn lodstone_schema_names(program: &lodstone::Program) -> Vec<String> {
+fn lodstone_schema_names(program: &lodstone::model::Program) -> Vec<String> {
     program.vars().filter(|var| var.persistable).map(|var| var.name.clone()).collect()
 }
 

@@ -4,9 +4,11 @@
 use std::path::Path;
 
 use crate::cases::{golden, models};
+use lodstone::formats::FORMATS;
+use lodstone::inspect::weights;
+use lodstone::model::Kind;
 use lodstone::{
-    Blob, ConvertOptions, DType, Error, FORMATS, Kind, Loss, Model, Parameter, Target, Tensor,
-    convert, open, weights,
+    Blob, ConvertOptions, DType, Error, Loss, Model, Parameter, Target, Tensor, convert, open,
 };
 
 /// The properties of a tensor that a conversion must keep: name, type, shape of the values and bytes.
@@ -80,8 +82,8 @@ fn a_conversion_keeps_what_the_format_can_hold_and_names_other_losses() {
                 // other framework lacks.
                 Err(
                     Error::Format(
-                        lodstone::FormatError::Incompatible { .. }
-                        | lodstone::FormatError::NoProgram { .. },
+                        lodstone::formats::Error::Incompatible { .. }
+                        | lodstone::formats::Error::NoProgram { .. },
                     )
                     | Error::InvalidOption { option: "to", .. }
                     | Error::Lower(_),

@@ -5,9 +5,13 @@ use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
 use lodstone::Location;
+use lodstone::formats::Error as FormatError;
+use lodstone::model::Programs;
+use lodstone::open::tensor_at;
+use lodstone::verify::Verification;
 use lodstone::{
-    ConvertOptions, Error, FormatError, Loss, Model, OpenOptions, Programs, Progress, Target,
-    Verification, WriteOptions, convert, open, open_record, open_with, seal, verify,
+    ConvertOptions, Error, Loss, Model, OpenOptions, Progress, Target, WriteOptions, convert, open,
+    open_with, seal, verify,
 };
 
 fn root() -> PathBuf {
@@ -210,7 +214,7 @@ fn a_record_of_a_file_that_is_not_sealed_with_its_program_is_not_read() {
     copied(dir.path(), &[("paddle/inference.pdmodel", "inference.pdmodel")]);
     sealed(&at("inference.pdmodel"));
     copied(dir.path(), &[("paddle/inference.pdiparams", "inference.pdiparams")]);
-    let error = open_record(at("inference.pdiparams"), 1, &OpenOptions::default());
+    let error = tensor_at(at("inference.pdiparams"), 1, &OpenOptions::default());
     let error = error.expect_err("the program is sealed, and they are not").to_string();
     assert!(error.contains("inference.pdiparams` is not listed in the seal"), "{error}");
 }

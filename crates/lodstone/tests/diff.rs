@@ -3,9 +3,11 @@
 
 use std::path::{Path, PathBuf};
 
+use lodstone::diff::{Change, Diff, ValueDifference};
+use lodstone::formats::{FORMATS, Format};
+use lodstone::model::{Attribute, AttributeValue, Dialect, Indices, Kind};
 use lodstone::{
-    Attribute, AttributeValue, Blob, Change, ConvertOptions, DType, Dialect, Diff, DiffOptions,
-    FORMATS, Format, Indices, Kind, Lod, Loss, Model, Parameter, Renames, Target, Tensor, Values,
+    Blob, ConvertOptions, DType, DiffOptions, Lod, Loss, Model, Parameter, Renames, Target, Tensor,
     convert, diff, open,
 };
 
@@ -43,7 +45,7 @@ fn compared(a: Model, b: &Model) -> Diff {
 }
 
 /// Returns the only difference: its changes, and the differences of the values.
-fn only(diff: &Diff) -> (&[Change], Option<&Values>) {
+fn only(diff: &Diff) -> (&[Change], Option<&ValueDifference>) {
     let [difference] = diff.tensors.as_slice() else { panic!("{diff:?}") };
     (&difference.changes, difference.values.as_ref())
 }

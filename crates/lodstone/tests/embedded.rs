@@ -5,10 +5,12 @@
 
 use std::path::{Path, PathBuf};
 
+use lodstone::inspect::{layers, weights};
+use lodstone::model::{Attribute, AttributeValue, Op, Operand};
+use lodstone::open::tensor_named;
 use lodstone::{
-    Attribute, AttributeValue, ConvertOptions, DiffOptions, InspectOptions, Loss, Model, Op,
-    OpenOptions, Operand, Progress, convert, diff, inspect, layers, open, open_named, seal, verify,
-    weights,
+    ConvertOptions, DiffOptions, InspectOptions, Loss, Model, OpenOptions, Progress, convert, diff,
+    inspect, open, seal, verify,
 };
 
 /// An ONNX model with initializers.
@@ -53,7 +55,7 @@ fn they_are_listed_and_read() {
     let listed = inspect(&model, &InspectOptions::default()).unwrap().tensors;
     assert_eq!(listed.len(), expected.len());
     assert_eq!(layers(&model).total.elements, 517);
-    let one = open_named(&path, "last.bias", &OpenOptions::default()).unwrap();
+    let one = tensor_named(&path, "last.bias", &OpenOptions::default()).unwrap();
     assert_eq!(one.tensor.shape, [5]);
 }
 

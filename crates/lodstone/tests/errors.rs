@@ -4,12 +4,16 @@
 
 use std::path::{Path, PathBuf};
 
+use lodstone::convert::{fix_inputs, fix_shapes, fix_types};
+use lodstone::inspect::{Names, write_text};
+use lodstone::model::{Kind, Programs, ValueType};
+use lodstone::open::{only_tensor, tensor_at, tensor_named};
+use lodstone::ops::OperatorTarget;
+use lodstone::paddle::{SampleOptions, TrainOptions, Training};
 use lodstone::{
-    Blob, CompareOptions, ConvertOptions, DType, DiffOptions, Dim, Error, Inputs, Kind, Loss,
-    MemoryStore, Model, Names, OpenOptions, OperatorTarget, Programs, Renames, RunOptions,
-    SampleOptions, Session, Target, Tensor, TrainOptions, Training, ValueType, byte_map, compare,
-    convert, diff, fix_inputs, fix_shapes, fix_types, infer_shapes, open, open_named, open_only,
-    open_record, operators, run, seal, statistics, write_text,
+    Blob, CompareOptions, ConvertOptions, DType, DiffOptions, Dim, Error, Inputs, Loss,
+    MemoryStore, Model, OpenOptions, Renames, RunOptions, Session, Target, Tensor, byte_map,
+    compare, convert, diff, infer_shapes, open, operators, run, seal, statistics,
 };
 
 fn root() -> PathBuf {
@@ -148,16 +152,16 @@ fn operations_without_an_implementation_are_named() {
 
 #[test]
 fn an_unknown_tensor_has_similar_names() {
-    let error = open_named(digits(), "fc_0.w", &OpenOptions::default()).expect_err("an error");
+    let error = tensor_named(digits(), "fc_0.w", &OpenOptions::default()).expect_err("an error");
     assert_error!(
         error,
         Error::NoSuchTensor { name, similar }
             if name == "fc_0.w" && *similar == ["fc_0.w_0", "fc_0.b_0"],
         "there is no tensor `fc_0.w`; the most similar names are `fc_0.w_0`, `fc_0.b_0`"
     );
-    let error = open_record(digits(), 12, &OpenOptions::default()).expect_err("an error");
+    let error = tensor_at(digits(), 12, &OpenOptions::default()).expect_err("an error");
     assert!(matches!(error, Error::NoSuchIndex { index: 12, count: 12 }), "{error:?}");
-    let error = open_only(digits(), &OpenOptions::default()).expect_err("an error");
+    let error = only_tensor(digits(), &OpenOptions::default()).expect_err("an error");
     assert!(matches!(error, Error::SeveralTensors { count: 12 }), "{error:?}");
 }
 
@@ -174,7 +178,7 @@ fn an_ambiguous_name_has_the_names_that_it_matches() {
 #[test]
 fn a_model_without_tensors_is_an_error() {
     let path = root().join("crates/formats/tests/golden/onnx/functions.onnx");
-    let error = open_only(path.clone(), &OpenOptions::default()).expect_err("an error");
+    let error = only_tensor(path.clone(), &OpenOptions::default()).expect_err("an error");
     assert_error!(error, Error::NoTensors, "the model has no tensors");
     let program = open(path).expect("a model");
     let options = ConvertOptions::default().with_allow(Loss::ALL.to_vec());
@@ -238,7 +242,7 @@ fn an_unknown_input_has_similar_names_and_those_of_all_inputs() {
         Error::NoSuchInput { similar, .. } if similar.is_empty(),
         "there is no input `x`; the inputs are `image`"
     );
-    let values = [("x".to_owned(), lodstone::AttributeValue::Long(1))];
+    let values = [("x".to_owned(), lodstone::model::AttributeValue::Long(1))];
     let error = fix_inputs(&mut digits.clone(), &values).expect_err("an error");
     assert!(matches!(error, Error::NoSuchInput { .. }), "{error:?}");
     let given = inputs(&[("", image.clone()), ("", image)]);
@@ -258,7 +262,7 @@ fn inputs_that_do_not_fit_are_named() {
         "the input `image`: expected float32[?, 1, 8, 8], found float32[1]"
     );
     let mut sequence = Inputs::default();
-    sequence.values.push((Some("image".to_owned()), lodstone::Value::Sequence(Vec::new())));
+    sequence.values.push((Some("image".to_owned()), lodstone::run::Value::Sequence(Vec::new())));
     assert_error!(
         run(&digits, sequence, &RunOptions::default()).expect_err("an error"),
         Error::InvalidInput { name, .. } if name == "image",

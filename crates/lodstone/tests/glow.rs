@@ -3,10 +3,9 @@
 
 use std::path::{Path, PathBuf};
 
-use lodstone::{
-    ConvertOptions, DefectKind, Dialect, Model, OpenOptions, Progress, Target, Topology,
-    Verification, convert, open, verify,
-};
+use lodstone::model::{Dialect, Topology};
+use lodstone::verify::{DefectKind, Verification};
+use lodstone::{ConvertOptions, Model, OpenOptions, Progress, Target, convert, open, verify};
 use lodstone_model::{
     Attribute, AttributeValue, Block, ByteString, DType, Op, Operand, Program, TensorType, Var,
 };

@@ -11,7 +11,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use crate::recorded::{array, numbers};
-use lodstone::{Inputs, Model, RunOptions, Tensor, open, run, tensors};
+use lodstone::run::tensors;
+use lodstone::{Inputs, Model, RunOptions, Tensor, open, run};
 use serde_json::Value;
 
 /// Models that read a name which they do not define: Glow's tests create it.

@@ -9,7 +9,8 @@
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
-use lodstone::{ConvertOptions, Loss, Model, Target, Topology, convert, open};
+use lodstone::model::Topology;
+use lodstone::{ConvertOptions, Loss, Model, Target, convert, open};
 use lodstone_lowering::lower;
 use lodstone_model::{
     Attribute, AttributeValue, Block, DType, Dialect, Dim, Function, Op, Operand, Parameter,

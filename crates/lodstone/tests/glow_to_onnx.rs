@@ -6,9 +6,10 @@ use std::collections::HashMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use lodstone::model::Dialect;
+use lodstone::verify::DefectKind;
 use lodstone::{
-    ConvertOptions, DefectKind, Dialect, Error, Loss, Model, OpenOptions, Progress, Target,
-    convert, open, verify,
+    ConvertOptions, Error, Loss, Model, OpenOptions, Progress, Target, convert, open, verify,
 };
 use lodstone_model::{DType, Dim, Op, Program};
 use lodstone_schema::glow::{SAVE, Type};

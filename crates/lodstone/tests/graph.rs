@@ -3,10 +3,10 @@
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
-use lodstone::{
-    Diff, DiffOptions, GraphFormat, Model, OperatorChange, ProgramDifference, Topology, diff, open,
-    write_graph,
-};
+use lodstone::diff::{Diff, OperatorChange, ProgramDifference};
+use lodstone::inspect::{GraphFormat, write_graph};
+use lodstone::model::Topology;
+use lodstone::{DiffOptions, Model, diff, open};
 use lodstone_model::{
     Attribute, AttributeValue, Block, DType, Dialect, Dim, Op, Operand, Parameter, Program,
     TensorType, ValueType, Var,
@@ -49,7 +49,7 @@ fn edited(path: &str, edit: impl FnOnce(&mut Program)) -> ProgramDifference {
 }
 
 fn changes(report: &ProgramDifference) -> Vec<(Vec<OperatorChange>, usize)> {
-    let place = |operator: &lodstone::OperatorDifference| {
+    let place = |operator: &lodstone::diff::OperatorDifference| {
         let place = operator.a.as_ref().or(operator.b.as_ref()).expect("a place");
         (operator.changes.clone(), place.number)
     };

@@ -4,9 +4,11 @@
 
 use std::path::{Path, PathBuf};
 
+use lodstone::formats::Error as FormatError;
+use lodstone::store::Error as StoreError;
 use lodstone::{
-    ConvertOptions, Error, FormatError, MemoryStore, OpenOptions, Progress, Save, ScanOptions,
-    StoreError, Target, convert, open, open_bytes, scan, seal, verify,
+    ConvertOptions, Error, MemoryStore, OpenOptions, Progress, Save, ScanOptions, Target, convert,
+    open, open_bytes, scan, seal, verify,
 };
 
 fn root() -> PathBuf {
@@ -84,7 +86,7 @@ fn invalid_bytes_and_models_without_a_format_are_errors() {
 fn the_extension_of_a_path_selects_the_format() {
     let store = stored("examples/digits/paddle");
     let mut model = open(store.location("model")).unwrap();
-    model.programs = lodstone::Programs::default();
+    model.programs = lodstone::model::Programs::default();
     model.save(store.location("digits.safetensors")).unwrap();
     assert_eq!(open(store.location("digits.safetensors")).unwrap().format, "safetensors");
 }

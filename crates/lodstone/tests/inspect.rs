@@ -2,7 +2,9 @@
 
 use std::path::Path;
 
-use lodstone::{Error, FormatError, InspectOptions, StoreError, inspect, open};
+use lodstone::formats::Error as FormatError;
+use lodstone::store::Error as StoreError;
+use lodstone::{Error, InspectOptions, inspect, open};
 
 #[test]
 fn hashing_can_be_cancelled() {

@@ -4,9 +4,9 @@
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use lodstone::store::{Error as StoreError, StepKind};
 use lodstone::{
-    ConvertOptions, Loss, Model, Progress, StepKind, StoreError, Target, WriteOptions, convert,
-    open, recover,
+    ConvertOptions, Loss, Model, Progress, Target, WriteOptions, convert, open, recover,
 };
 
 fn examples() -> PathBuf {

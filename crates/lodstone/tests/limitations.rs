@@ -4,10 +4,10 @@
 
 use std::path::{Path, PathBuf};
 
-use lodstone::{
-    Block, Capabilities, DType, Dialect, Dim, MemoryStore, Model, Op, Operand, OperatorTarget,
-    Program, Save, TensorType, ValueType, Var, capabilities, open, open_bytes,
-};
+use lodstone::formats::{Capabilities, capabilities};
+use lodstone::model::{Block, Dialect, Op, Operand, Program, TensorType, ValueType, Var};
+use lodstone::ops::OperatorTarget;
+use lodstone::{DType, Dim, MemoryStore, Model, Save, open, open_bytes};
 use lodstone_schema::onnx::{newest_opset, operator, operators};
 
 use crate::documents::{between, read, spans};

@@ -12,12 +12,13 @@ use std::path::Path;
 
 use crate::cases::models;
 use lodstone::checkpoint::{Container, Manager, ManagerOptions};
+use lodstone::convert::ExternalData;
+use lodstone::formats::FORMATS;
+use lodstone::model::Programs;
 use lodstone::paddle::checkpoint::Contents;
 use lodstone::paddle::executor::Scope;
-use lodstone::{
-    ConvertOptions, DType, ExternalData, FORMATS, Loss, Model, OpenOptions, Programs, Target,
-    WriteOptions, convert, open_training,
-};
+use lodstone::paddle::open_training;
+use lodstone::{ConvertOptions, DType, Loss, Model, OpenOptions, Target, WriteOptions, convert};
 use sha2::{Digest, Sha256};
 
 /// Returns the conversions of each model to a format. Those that the format or the model does not support are

@@ -9,11 +9,17 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
+use lodstone::convert::ExternalData;
+use lodstone::model::{
+    Attribute, AttributeValue, Block, Dialect, Op, Operand, Program, TensorType, Topology,
+    ValueType, Var,
+};
+use lodstone::reshard::ReshardOptions;
+use lodstone::run::tensors;
 use lodstone::{
-    Attribute, AttributeValue, Blob, Block, ConvertOptions, DType, Dialect, DiffOptions, Dim,
-    ExternalData, Inputs, Loss, Model, Op, OpenOptions, Operand, Parameter, Program, Progress,
-    ReshardOptions, RunOptions, Session, Target, Tensor, TensorType, Topology, ValueType, Var,
-    WriteOptions, convert, diff, open, reshard, run, seal, tensors, verify,
+    Blob, ConvertOptions, DType, DiffOptions, Dim, Inputs, Loss, Model, OpenOptions, Parameter,
+    Progress, RunOptions, Session, Target, Tensor, WriteOptions, convert, diff, open, reshard, run,
+    seal, verify,
 };
 
 /// Counts the allocated bytes of the process, on all threads.

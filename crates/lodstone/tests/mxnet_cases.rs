@@ -11,7 +11,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use crate::mxnet_runs::{difference_within, names, near, numbers};
-use lodstone::{Inputs, OperatorTarget, RunOptions, open, operators, run, tensors};
+use lodstone::ops::OperatorTarget;
+use lodstone::run::tensors;
+use lodstone::{Inputs, RunOptions, open, operators, run};
 
 fn folders() -> Vec<PathBuf> {
     let root = std::env::var_os("LODSTONE_CASES");

@@ -5,10 +5,12 @@
 use std::path::{Path, PathBuf};
 
 use crate::mxnet_runs::{differ, difference_within, exported, inputs, names, near, recorded};
+use lodstone::model::{Attribute, AttributeValue, ByteString, TensorType};
+use lodstone::run::tensors;
+use lodstone::verify::Verification;
 use lodstone::{
-    Attribute, AttributeValue, ByteString, ConvertOptions, DType, Dim, MemoryStore, Model,
-    OpenOptions, Parameter, Progress, RunOptions, TensorType, Verification, convert, open, run,
-    tensors, verify,
+    ConvertOptions, DType, Dim, MemoryStore, Model, OpenOptions, Parameter, Progress, RunOptions,
+    convert, open, run, verify,
 };
 use lodstone_schema::mxnet::{Values, attributes};
 

@@ -6,10 +6,11 @@ use crate::mxnet_runs;
 use std::path::{Path, PathBuf};
 
 use crate::mxnet_runs::{difference_within, exported, inputs, names, near, recorded};
+use lodstone::model::{Attribute, AttributeValue, ByteString, ValueType};
+use lodstone::ops::OperatorTarget;
 use lodstone::{
-    Attribute, AttributeValue, ByteString, CompareOptions, ConvertOptions, Dim, Inputs,
-    MemoryStore, Model, OperatorTarget, Parameter, RunOptions, Tensor, ValueType, compare, convert,
-    open, operators, run,
+    CompareOptions, ConvertOptions, Dim, Inputs, MemoryStore, Model, Parameter, RunOptions, Tensor,
+    compare, convert, open, operators, run,
 };
 
 fn folder() -> PathBuf {
@@ -183,8 +184,10 @@ fn programs_are_exported_with_an_unknown_batch() {
                 let mut dims: Vec<Dim> =
                     input.tensor.shape.iter().map(|dim| Dim::Known(*dim)).collect();
                 dims[0] = Dim::Unknown;
-                var.value =
-                    ValueType::from(lodstone::TensorType::new(input.tensor.dtype, Some(dims)));
+                var.value = ValueType::from(lodstone::model::TensorType::new(
+                    input.tensor.dtype,
+                    Some(dims),
+                ));
             }
         }
         let exported = exported(open_batch, &[]).unwrap_or_else(|error| panic!("{name}: {error}"));
@@ -273,7 +276,7 @@ fn random_numbers_have_their_distributions() {
     let copy = exported(model.clone(), &given).expect("an export");
     for model in [model, copy] {
         let results = run(&model, inputs(&given), &RunOptions::default()).expect("a run");
-        let results = lodstone::tensors(results);
+        let results = lodstone::run::tensors(results);
         let found = |name: &str| {
             let it = results.iter().find(|it| it.name.starts_with(name)).expect(name);
             (it.tensor.shape.clone(), mxnet_runs::numbers(&it.tensor))

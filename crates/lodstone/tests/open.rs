@@ -3,7 +3,9 @@
 
 use std::num::NonZeroU32;
 
-use lodstone::{Error, FormatError, Limits, OpenOptions, open};
+use lodstone::formats::Error as FormatError;
+use lodstone::model::Limits;
+use lodstone::{Error, OpenOptions, open};
 
 /// Returns reproducible pseudo-random bytes (xorshift64*).
 fn noise(len: usize, seed: u64) -> Vec<u8> {

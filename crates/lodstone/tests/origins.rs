@@ -5,7 +5,8 @@
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
-use lodstone::{Dialect, Model, open};
+use lodstone::model::Dialect;
+use lodstone::{Model, open};
 use lodstone_lowering::lower;
 use lodstone_model::{Op, Report};
 use lodstone_schema::Origin;

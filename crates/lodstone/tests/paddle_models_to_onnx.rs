@@ -6,9 +6,10 @@
 use std::collections::BTreeMap;
 use std::path::{Display, Path, PathBuf};
 
+use lodstone::model::Dialect;
+use lodstone::run::tensors;
 use lodstone::{
-    ConvertOptions, Dialect, Error, Inputs, Lod, Model, Parameter, RunOptions, Target, Tensor,
-    open, run, tensors,
+    ConvertOptions, Error, Inputs, Lod, Model, Parameter, RunOptions, Target, Tensor, open, run,
 };
 use lodstone_model::DType;
 use lodstone_store::Blob;
@@ -236,7 +237,7 @@ fn a_value_that_two_variables_hold_is_two_outputs() {
     let fetched = main.ops.iter().rposition(|op| op.kind == "fetch").unwrap();
     let output = main.ops[fetched].input("X")[0].clone();
     let copied = |slot: &str, name: &str| {
-        vec![lodstone::Operand { slot: slot.to_owned(), args: vec![name.to_owned()] }]
+        vec![lodstone::model::Operand { slot: slot.to_owned(), args: vec![name.to_owned()] }]
     };
     let mut var = main.vars.iter().find(|var| var.name == output).unwrap().clone();
     var.name = "copy".to_owned();
@@ -244,10 +245,10 @@ fn a_value_that_two_variables_hold_is_two_outputs() {
     let mut fetch = main.ops[fetched].clone();
     fetch.inputs = copied("X", "copy");
     for attribute in fetch.attributes.iter_mut().filter(|it| it.name == "col") {
-        attribute.value = lodstone::AttributeValue::Int(1);
+        attribute.value = lodstone::model::AttributeValue::Int(1);
     }
     let (inputs, outputs) = (copied("X", &output), copied("Out", "copy"));
-    main.ops.push(lodstone::Op {
+    main.ops.push(lodstone::model::Op {
         kind: "assign".to_owned(),
         inputs,
         outputs,

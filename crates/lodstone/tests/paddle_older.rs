@@ -7,9 +7,8 @@
 
 use std::path::{Path, PathBuf};
 
-use lodstone::{
-    ConvertOptions, Inputs, Model, Parameter, RunOptions, Target, convert, open, run, tensors,
-};
+use lodstone::run::tensors;
+use lodstone::{ConvertOptions, Inputs, Model, Parameter, RunOptions, Target, convert, open, run};
 
 use crate::paddle_recorded as recorded;
 

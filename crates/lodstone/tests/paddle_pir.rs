@@ -10,9 +10,11 @@ use std::path::{Path, PathBuf};
 
 use flate2::read::GzDecoder;
 use lodstone::finding::{Code, Located};
+use lodstone::model::{AttributeValue, Dialect, Report};
+use lodstone::run::tensors;
 use lodstone::{
-    AttributeValue, ConvertOptions, DType, Dialect, Inputs, Parameter, Report, RunOptions, Target,
-    Tensor, convert, open, open_bytes, run, tensors,
+    ConvertOptions, DType, Inputs, Parameter, RunOptions, Target, Tensor, convert, open,
+    open_bytes, run,
 };
 use lodstone_lowering::lower;
 use lodstone_schema::paddle::{attributes, input_type};

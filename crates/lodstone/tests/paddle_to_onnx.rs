@@ -137,7 +137,7 @@ fn outcome(
     let values = given.into_iter().map(|(name, tensor)| (Some(name), tensor.into())).collect();
     let inputs = Inputs { values, lod: Vec::new() };
     let found = match lodstone::run(&model, inputs, &RunOptions::default()) {
-        Ok(found) => lodstone::tensors(found),
+        Ok(found) => lodstone::run::tensors(found),
         Err(error) => return Outcome::Wrong(error.to_string()),
     };
     // LoD that is that of an input is no output.

@@ -6,9 +6,8 @@ use std::sync::Arc;
 
 use lodstone::paddle::program::layers::{self, Fc};
 use lodstone::paddle::program::{Network, Operator, Variable, inference};
-use lodstone::{
-    Blob, DType, Dim, Inputs, Lod, Model, Profile, RunOptions, Session, Tensor, tensors,
-};
+use lodstone::run::{Profile, tensors};
+use lodstone::{Blob, DType, Dim, Inputs, Lod, Model, RunOptions, Session, Tensor};
 
 /// Returns the model of the inference program of a network, with parameters of 1.5.
 fn model(net: &Network, output: &Variable) -> Model {

@@ -10,9 +10,13 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use lodstone::diff::Change;
+use lodstone::formats::Planned;
+use lodstone::reshard::ReshardOptions;
+use lodstone::store::{Error as StoreError, Step};
 use lodstone::{
-    Change, ConvertOptions, DType, DiffOptions, Loss, Model, OpenOptions, Parameter, Planned,
-    Progress, ReshardOptions, Step, StoreError, Tensor, convert, diff, open, reshard, verify,
+    ConvertOptions, DType, DiffOptions, Loss, Model, OpenOptions, Parameter, Progress, Tensor,
+    convert, diff, open, reshard, verify,
 };
 
 const FORMATS: [&str; 3] = ["torch-distributed", "paddle-distributed", "safetensors"];
@@ -212,7 +216,7 @@ fn interrupted_work_is_continued() {
                     let unread = [
                         open(&out).map(drop),
                         verify(&out, &OpenOptions::default(), &Progress::default()).map(drop),
-                        lodstone::open_only(&out, &OpenOptions::default()).map(drop),
+                        lodstone::open::only_tensor(&out, &OpenOptions::default()).map(drop),
                         lodstone::seal(&out, &OpenOptions::default(), false, &Progress::default())
                             .map(drop),
                     ];

@@ -7,9 +7,12 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
 use crate::recorded::{array, numbers};
+use lodstone::model::{Op, Operand};
+use lodstone::ops::OperatorTarget;
+use lodstone::run::{ComparedValue, Engine, PairedBy, Threads, tensors};
 use lodstone::{
-    Blob, CompareOptions, ComparedValue, DType, Engine, Inputs, Model, Op, Operand, OperatorTarget,
-    PairedBy, RunOptions, Session, Tensor, Threads, compare, operators, run, statistics, tensors,
+    Blob, CompareOptions, DType, Inputs, Model, RunOptions, Session, Tensor, compare, operators,
+    run, statistics,
 };
 use serde_json::Value;
 
@@ -166,8 +169,8 @@ fn shape_of(_: &Model, name: &str) -> Vec<u64> {
     only_tensor(value).shape
 }
 
-fn only_tensor(value: lodstone::Value) -> Tensor {
-    let lodstone::Value::Tensor(tensor) = value else { panic!("{value:?}") };
+fn only_tensor(value: lodstone::run::Value) -> Tensor {
+    let lodstone::run::Value::Tensor(tensor) = value else { panic!("{value:?}") };
     tensor
 }
 

@@ -4,9 +4,8 @@
 use std::path::{Path, PathBuf};
 
 use crate::zipped::zip;
-use lodstone::{
-    ConvertOptions, DangerKind, Scan, ScanOptions, Target, Verdict, convert, open, scan,
-};
+use lodstone::scan::{DangerKind, Scan, Verdict};
+use lodstone::{ConvertOptions, ScanOptions, Target, convert, open, scan};
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
@@ -248,8 +247,9 @@ fn every_call_of_every_known_attack_is_found() {
             if call == "." || HARMLESS.contains(&call) {
                 continue;
             }
-            let told =
-                |danger: &lodstone::Danger| danger.message.contains(call.trim_matches([' ', '.']));
+            let told = |danger: &lodstone::scan::Danger| {
+                danger.message.contains(call.trim_matches([' ', '.']))
+            };
             assert!(scan.findings.iter().any(told), "{name}: {call}: {scan:?}");
             attacks += 1;
         }

@@ -7,10 +7,13 @@ use std::sync::Barrier;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::thread::scope;
 
+use lodstone::formats::{FORMATS, Format};
+use lodstone::model::Dialect;
+use lodstone::store::Error as StoreError;
+use lodstone::verify::{DefectKind, Verification};
 use lodstone::{
-    ConvertOptions, DefectKind, Dialect, Error, FORMATS, Format, Loss, OpenOptions, Progress,
-    StoreError, Target, Verification, WriteOptions, convert, open, open_with, recover, seal,
-    verify,
+    ConvertOptions, Error, Loss, OpenOptions, Progress, Target, WriteOptions, convert, open,
+    open_with, recover, seal, verify,
 };
 
 fn root() -> PathBuf {
@@ -206,7 +209,7 @@ fn a_seal_is_found_by_every_path_to_the_model() {
     std::fs::remove_file(&params).expect("removed");
     for path in ["", "inference", "inference.pdmodel", "inference.pdiparams"] {
         let found = checked(&dir.path().join(path));
-        let missing = |defect: &lodstone::Defect| defect.kind == DefectKind::Missing;
+        let missing = |defect: &lodstone::verify::Defect| defect.kind == DefectKind::Missing;
         assert!(found.findings.iter().any(missing), "{path}: {found:?}");
     }
 }

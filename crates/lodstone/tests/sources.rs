@@ -11,9 +11,10 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use lodstone::store::{Error as StoreError, StepKind};
 use lodstone::{
-    Blob, ConvertOptions, DType, Model, OpenOptions, Parameter, Progress, StepKind, StoreError,
-    Target, Tensor, WriteOptions, convert, open, open_with,
+    Blob, ConvertOptions, DType, Model, OpenOptions, Parameter, Progress, Target, Tensor,
+    WriteOptions, convert, open, open_with,
 };
 
 /// Returns a small and a large tensor: one is copied through a buffer, the other inside the kernel.
@@ -140,6 +141,8 @@ fn change_in(
 }
 
 fn is_changed(error: &lodstone::Error) -> bool {
-    let lodstone::Error::Format(lodstone::FormatError::Store(error)) = error else { return false };
+    let lodstone::Error::Format(lodstone::formats::Error::Store(error)) = error else {
+        return false;
+    };
     matches!(error, StoreError::Changed { .. })
 }

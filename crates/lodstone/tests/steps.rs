@@ -12,10 +12,13 @@ use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
 
+use lodstone::model::{
+    Attribute, AttributeValue, Block, Dialect, Holder, Op, Operand, Program, Report, TensorType,
+    Topology, ValueType, Var,
+};
 use lodstone::{
-    Attribute, AttributeValue, Block, DType, Dialect, Dim, Holder, InspectOptions, Model, Op,
-    OpenOptions, Operand, Program, Progress, Report, ScanOptions, TensorType, Topology, ValueType,
-    Var, inspect, open, scan, verify,
+    DType, Dim, InspectOptions, Model, OpenOptions, Progress, ScanOptions, inspect, open, scan,
+    verify,
 };
 use lodstone_formats::repeated;
 use lodstone_lowering::lower;

@@ -10,9 +10,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use crate::torch_runs::{difference, inputs, names, numbers, recorded};
+use lodstone::run::tensors;
 use lodstone::{
     CompareOptions, ConvertOptions, Inputs, MemoryStore, RunOptions, compare, convert, open, run,
-    tensors,
 };
 
 fn folders() -> Vec<PathBuf> {

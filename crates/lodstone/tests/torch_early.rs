@@ -4,9 +4,8 @@
 
 use std::path::Path;
 
-use lodstone::{
-    ConvertOptions, DType, Dim, Inputs, RunOptions, Tensor, convert, open, run, tensors,
-};
+use lodstone::run::tensors;
+use lodstone::{ConvertOptions, DType, Dim, Inputs, RunOptions, Tensor, convert, open, run};
 use serde_json::Value as Json;
 
 use crate::floats::{array, assert_near};

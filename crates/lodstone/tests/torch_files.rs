@@ -4,9 +4,11 @@
 use std::path::{Path, PathBuf};
 
 use crate::zipped::zip;
+use lodstone::run::tensors;
+use lodstone::scan::{DangerKind, Scan};
 use lodstone::{
-    ConvertOptions, DangerKind, Dim, Inputs, InspectOptions, OpenOptions, Progress, RunOptions,
-    Scan, ScanOptions, Target, convert, inspect, open, open_with, run, scan, seal, tensors, verify,
+    ConvertOptions, Dim, Inputs, InspectOptions, OpenOptions, Progress, RunOptions, ScanOptions,
+    Target, convert, inspect, open, open_with, run, scan, seal, verify,
 };
 
 fn golden(name: &str) -> PathBuf {
@@ -208,7 +210,7 @@ fn methods_that_forward_does_not_call_are_programs() {
 fn a_method_is_opened_by_its_name() {
     let model = method("methods.pt", "decode").expect("a model");
     let inspection = inspect(&model, &InspectOptions::default()).expect("inspected");
-    let names = |values: &[lodstone::InterfaceValue]| {
+    let names = |values: &[lodstone::inspect::InterfaceValue]| {
         values.iter().map(|value| value.name.clone()).collect::<Vec<_>>()
     };
     assert_eq!(names(&inspection.inputs), ["x", "y"]);

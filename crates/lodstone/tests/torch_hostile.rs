@@ -8,10 +8,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use crate::torch_runs::{exported, inputs, names, recorded};
-use lodstone::{
-    AttributeValue, ByteString, DType, Dim, Model, Parameter, RunOptions, Tensor, TensorType,
-    ValueType, open, open_bytes, run,
-};
+use lodstone::model::{AttributeValue, ByteString, TensorType, ValueType};
+use lodstone::{DType, Dim, Model, Parameter, RunOptions, Tensor, open, open_bytes, run};
 
 fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/torch")

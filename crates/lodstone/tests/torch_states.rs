@@ -5,9 +5,11 @@
 
 use std::path::{Path, PathBuf};
 
+use lodstone::model::{AttributeValue, Programs};
+use lodstone::run::Value;
 use lodstone::{
-    AttributeValue, ConvertOptions, Dim, Inputs, Loss, Model, OpenOptions, Programs, RunOptions,
-    Tensor, Value, convert, open, open_with, run,
+    ConvertOptions, Dim, Inputs, Loss, Model, OpenOptions, RunOptions, Tensor, convert, open,
+    open_with, run,
 };
 use serde_json::Value as Json;
 

@@ -11,9 +11,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use crate::mxnet_runs::tensors_differ;
+use lodstone::run::tensors;
 use lodstone::{
     Blob, ConvertOptions, DType, Inputs, MemoryStore, Model, Parameter, RunOptions, Tensor,
-    convert, open, run, tensors,
+    convert, open, run,
 };
 
 /// The tolerance, relative to the largest element.
@@ -79,7 +80,7 @@ fn difference(folder: &Path, name: &str) -> Option<String> {
     for (name, input) in names.iter().zip(&given) {
         let dims = input.tensor.shape.iter().map(|dim| lodstone::Dim::Known(*dim)).collect();
         if let Some(var) = main.blocks[0].vars.iter_mut().find(|var| var.name == *name) {
-            var.value = lodstone::TensorType::new(input.tensor.dtype, Some(dims)).into();
+            var.value = lodstone::model::TensorType::new(input.tensor.dtype, Some(dims)).into();
         }
     }
     let location = MemoryStore::default().location("exported.onnx");

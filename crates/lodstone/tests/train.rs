@@ -1,13 +1,12 @@
 //! Invalid training programs: each is an error that names the problem, and changes nothing.
 
 use lodstone::checkpoint::{Manager, ManagerOptions};
+use lodstone::model::{Operand, Program, Programs};
 use lodstone::paddle::program::Network;
 use lodstone::paddle::program::layers::{self, Fc};
 use lodstone::paddle::program::optimizer::{Adam, Optimizer};
-use lodstone::{
-    DType, Error, Inputs, Model, OpenOptions, Operand, Program, Programs, SampleOptions, Tensor,
-    TrainOptions, Training,
-};
+use lodstone::paddle::{SampleOptions, TrainOptions, Training};
+use lodstone::{DType, Error, Inputs, Model, OpenOptions, Tensor};
 
 /// A model that PaddlePaddle 2.6.2 wrote, with its variables and its training data.
 const PROGRAM: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/digits/training");
@@ -66,7 +65,7 @@ fn the_unchanged_program_trains() {
 #[test]
 fn errors_of_a_training_program_are_named() {
     type Change = Box<dyn FnOnce(&mut Program)>;
-    let op = |kind: &'static str, change: fn(&mut lodstone::Op)| -> Change {
+    let op = |kind: &'static str, change: fn(&mut lodstone::model::Op)| -> Change {
         Box::new(move |program| {
             let at = place(program, kind);
             change(&mut program.blocks[0].ops[at]);
@@ -235,7 +234,7 @@ fn a_saved_training_continues_with_the_same_random_numbers_and_samples() {
     }
     let notes: [(&str, &[u8]); 1] = [("notes.txt", b"as they were")];
     training.save(&saved, &notes, &lodstone::WriteOptions::default()).unwrap();
-    let opened = lodstone::open_training(&saved, None, &OpenOptions::default()).unwrap();
+    let opened = lodstone::paddle::open_training(&saved, None, &OpenOptions::default()).unwrap();
     let startup = opened.programs.get(Programs::STARTUP);
     assert_eq!(startup, model.programs.get(Programs::STARTUP));
 
@@ -245,7 +244,7 @@ fn a_saved_training_continues_with_the_same_random_numbers_and_samples() {
     let again = options.with_resume(Some(serial));
     let mut resumed = Training::new(&model, data(), again.clone()).unwrap();
     assert_eq!(resumed.done(), 3);
-    let reopened = lodstone::open_training(&saved, None, &OpenOptions::default()).unwrap();
+    let reopened = lodstone::paddle::open_training(&saved, None, &OpenOptions::default()).unwrap();
     let mut reopened = Training::new(&reopened, data(), again.clone()).unwrap();
     for _ in 0..3 {
         let runs = [&mut training, &mut resumed, &mut reopened];
@@ -303,7 +302,7 @@ fn damaged_operators_are_errors_or_train() {
 
 #[test]
 fn a_startup_program_that_the_format_cannot_hold_is_reported() {
-    let model = lodstone::open_training(PROGRAM, None, &OpenOptions::default()).unwrap();
+    let model = lodstone::paddle::open_training(PROGRAM, None, &OpenOptions::default()).unwrap();
     let plain = lodstone::open(PROGRAM).unwrap();
     assert!(plain.programs.get(Programs::STARTUP).is_none());
     let dir = tempfile::tempdir().unwrap();

@@ -5,10 +5,11 @@ use std::num::NonZeroU32;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use lodstone::{
-    AttributeValue, CAST_TYPES, ConvertOptions, DType, Dim, Dirs, ExternalData, Limits, Location,
-    Loss, OpenOptions, ParameterNames, Renames, Target, dirs_beside,
-};
+use lodstone::convert::{CAST_TYPES, ExternalData, ParameterNames};
+use lodstone::model::{AttributeValue, Limits};
+use lodstone::paddle::executor::Dirs;
+use lodstone::run::dirs_beside;
+use lodstone::{ConvertOptions, DType, Dim, Location, Loss, OpenOptions, Renames, Target};
 use pyo3::Borrowed;
 use pyo3::conversion::FromPyObjectOwned;
 use pyo3::exceptions::{PyTypeError, PyValueError};

@@ -8,7 +8,8 @@ use std::ptr;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use lodstone::{Blob, Memory};
+use lodstone::Blob;
+use lodstone::store::Memory;
 use pyo3::buffer::PyUntypedBuffer;
 use pyo3::exceptions::PyBufferError;
 use pyo3::ffi;

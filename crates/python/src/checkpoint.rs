@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 
+use lodstone::Parameter;
 use lodstone::checkpoint::{Container, Error, ManagerOptions, Saved, Serial, Snapshot, serials};
-use lodstone::{Parameter, numerics};
+use lodstone::paddle::checkpoint::numerics;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use serde_json::{Value, json};
@@ -179,7 +180,7 @@ pub(crate) fn checkpoint_load(
     directory: PathBuf,
     step: Option<u64>,
 ) -> PyResult<Model> {
-    let opened = py.detach(|| lodstone::open_serial(&Serial::find(&directory, step)?));
+    let opened = py.detach(|| lodstone::open::open_serial(&Serial::find(&directory, step)?));
     opened.map(Model::new).map_err(|error| raise(py, error))
 }
 
@@ -200,7 +201,8 @@ pub(crate) fn checkpoint_verify(
     step: Option<u64>,
     progress: Option<Py<PyAny>>,
 ) -> PyResult<Vec<String>> {
-    let work = |progress: &_| lodstone::verify_serial(&Serial::find(&directory, step)?, progress);
+    let work =
+        |progress: &_| lodstone::verify::verify_serial(&Serial::find(&directory, step)?, progress);
     let found = run(py, progress.as_ref(), work)?;
     found.map_err(|error| raise(py, error))
 }

@@ -4,7 +4,11 @@ use std::io;
 use std::path::Path;
 
 use lodstone::checkpoint::Error as CheckpointError;
-use lodstone::{Error, FormatError, Model, ProgramError, RestoreError, StoreError};
+use lodstone::formats::Error as FormatError;
+use lodstone::paddle::checkpoint::Error as RestoreError;
+use lodstone::paddle::program::Error as ProgramError;
+use lodstone::store::Error as StoreError;
+use lodstone::{Error, Model};
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 
@@ -60,10 +64,10 @@ pub(crate) fn raise_program(py: Python<'_>, error: ProgramError) -> PyErr {
 
 /// Returns the exception for a tensor whose elements are in no file.
 pub(crate) fn raise_absent(py: Python<'_>, model: Option<&Model>, name: &str) -> PyErr {
-    let parts = model.and_then(|model| lodstone::composed(&model.parameters).remove(name));
+    let parts = model.and_then(|model| lodstone::convert::composed(&model.parameters).remove(name));
     let (class, message) = match parts {
         Some(parts) => ("UnsupportedError", consists_of(name, &parts)),
-        None if model.is_some_and(lodstone::has_meta) => {
+        None if model.is_some_and(lodstone::formats::has_meta) => {
             ("UnsupportedError", format!("`{name}` has no elements: its device was `meta`"))
         }
         None => ("DamagedError", format!("the files do not contain the elements of `{name}`")),

@@ -3,9 +3,10 @@
 use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
 
+use lodstone::ops::OperatorTarget;
 use lodstone::{
-    ConvertOptions, DiffOptions, Location, MemoryStore, OpenOptions, OperatorTarget, Parameter,
-    Progress, ScanOptions,
+    ConvertOptions, DiffOptions, Location, MemoryStore, OpenOptions, Parameter, Progress,
+    ScanOptions,
 };
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
@@ -39,8 +40,9 @@ pub(crate) fn open_bytes(
 ) -> PyResult<Model> {
     let options = opening.opening()?;
     let bytes = bytes::Bytes::from_owner(bytes);
-    let opened =
-        run(py, None, |progress| lodstone::open_bytes_with(bytes, &options.stopped_by(progress)))?;
+    let opened = run(py, None, |progress| {
+        lodstone::open::open_bytes_with(bytes, &options.stopped_by(progress))
+    })?;
     opened.map(Model::new).map_err(|error| raise(py, error))
 }
 
@@ -73,7 +75,7 @@ pub(crate) fn save<'py>(
     let mut model = model_of(&tensors, metadata);
     let (out, mut options) = (Location::from(out), converting.converting()?);
     options.write.repeats = true;
-    let format = lodstone::target_format(&model, &out, options.to.as_ref());
+    let format = lodstone::convert::target_format(&model, &out, options.to.as_ref());
     if format.map_err(|error| raise(py, error))?.holds.metadata {
         for (key, value) in notes {
             model.metadata.entry(key).or_insert(value);

@@ -1,7 +1,9 @@
 //! Hints: how a caller in Python can resolve an error.
 
 use lodstone::finding::Code;
-use lodstone::{Error, FormatError, Loss, StoreError};
+use lodstone::formats::Error as FormatError;
+use lodstone::store::Error as StoreError;
+use lodstone::{Error, Loss};
 
 /// Lists the names of tensors.
 const TENSORS: &str = "`list(model)` returns the names of the tensors";

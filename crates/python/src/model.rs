@@ -5,7 +5,10 @@ use std::collections::{BTreeMap, HashSet};
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 
-use lodstone::{Blob, InspectOptions, Kind, Memory, Names, Program, Progress, inspect};
+use lodstone::inspect::Names;
+use lodstone::model::{Kind, Program};
+use lodstone::store::Memory;
+use lodstone::{Blob, InspectOptions, Progress, inspect};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
 use serde::Serialize;
@@ -31,7 +34,7 @@ pub(crate) struct Model {
 impl Model {
     pub(crate) fn new(model: lodstone::Model) -> Self {
         let model = Arc::new(model);
-        let weights = match lodstone::weights(&model) {
+        let weights = match lodstone::inspect::weights(&model) {
             Cow::Borrowed(_) => Arc::clone(&model),
             Cow::Owned(parameters) => {
                 let format = model.format.clone();
@@ -130,14 +133,14 @@ impl Model {
             return Ok(slf);
         }
         let allow = losses(&allow)?;
-        let arrays = py.detach(|| lodstone::arrays(&model, &allow));
+        let arrays = py.detach(|| lodstone::convert::arrays(&model, &allow));
         Bound::new(py, Self::new(arrays.map_err(|error| raise(py, error))?))
     }
 
     /// Tensors that only consist of others: an explanation for each of them.
     #[pyo3(name = "_composed")]
     fn composed(&self) -> BTreeMap<&str, String> {
-        let composed = lodstone::composed(&self.weights.parameters).into_iter();
+        let composed = lodstone::convert::composed(&self.weights.parameters).into_iter();
         composed.map(|(name, parts)| (name, consists_of(name, &parts))).collect()
     }
 
@@ -171,7 +174,7 @@ impl Model {
         meta: bool,
     ) -> PyResult<(Vec<Tensor>, Vec<Buffer>)> {
         let tensors = self.tensors();
-        if !meta || !lodstone::has_meta(&self.model) {
+        if !meta || !lodstone::formats::has_meta(&self.model) {
             tensors.iter().try_for_each(|tensor| tensor.check_there(py))?;
         }
         let blobs: Vec<_> = tensors.iter().map(|one| one.tensor().data.clone()).collect();

@@ -3,10 +3,9 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
-use lodstone::{
-    CompareOptions, Engine, Inputs, OpenOptions, OperatorTime, Output, Profile, Progress,
-    RunOptions, Threads, Value, fix_types,
-};
+use lodstone::convert::fix_types;
+use lodstone::run::{Engine, OperatorTime, Output, Profile, Threads, Value};
+use lodstone::{CompareOptions, Inputs, OpenOptions, Progress, RunOptions};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};

@@ -5,7 +5,9 @@ use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 
 use lodstone::checkpoint::{Error, Publication, ShardReader, write_items, write_shard};
-use lodstone::{Blob, DType, Location, Progress, SealedFile, Shard, StoreError};
+use lodstone::formats::{SealedFile, Shard};
+use lodstone::store::Error as StoreError;
+use lodstone::{Blob, DType, Location, Progress};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 

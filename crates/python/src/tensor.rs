@@ -7,9 +7,10 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use dlpark::python::{ExportRequest, export_dlpack};
-use lodstone::{
-    DType, Indices, Kind, Lod, Loss, Memory, Parameter, Progress, PropertyKeys, StoreError,
-};
+use lodstone::inspect::PropertyKeys;
+use lodstone::model::{Indices, Kind};
+use lodstone::store::{Error as StoreError, Memory};
+use lodstone::{DType, Lod, Loss, Parameter, Progress};
 use pyo3::exceptions::{PyBufferError, PyOverflowError, PyTypeError};
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
@@ -89,7 +90,7 @@ impl Tensor {
     /// The code of the element type in safetensors: `"F32"`, `"BF16"`.
     #[getter]
     fn _safetensors_dtype(&self) -> Option<&'static str> {
-        lodstone::safetensors_dtype(self.tensor().dtype)
+        lodstone::formats::safetensors_dtype(self.tensor().dtype)
     }
 
     /// The dims, outermost first.
@@ -463,8 +464,10 @@ impl Tensor {
     /// Returns what the model records about the tensor under a key of `inspect --json`; `None` if it records nothing.
     fn property<'py>(&self, py: Python<'py>, key: &str) -> PyResult<Bound<'py, PyAny>> {
         let properties = match &self.0 {
-            Of::Model(model, _) => lodstone::properties(model, self.parameter()),
-            Of::Itself(parameter) => lodstone::properties(&lodstone::Model::default(), parameter),
+            Of::Model(model, _) => lodstone::inspect::properties(model, self.parameter()),
+            Of::Itself(parameter) => {
+                lodstone::inspect::properties(&lodstone::Model::default(), parameter)
+            }
         };
         json(py, &PropertyKeys(&properties))?.call_method1("get", (key,))
     }
@@ -579,7 +582,7 @@ fn dtype_name(py: Python<'_>, dtype: DType) -> Bound<'_, PyString> {
 }
 
 /// Returns a tensor with a copy of the elements: Python may write to an array while its bytes are used.
-pub(crate) fn own(tensor: &lodstone::Tensor) -> Result<lodstone::Tensor, lodstone::StoreError> {
+pub(crate) fn own(tensor: &lodstone::Tensor) -> Result<lodstone::Tensor, lodstone::store::Error> {
     let data = lodstone::Blob::memory(tensor.data.bytes()?.to_vec());
     Ok(lodstone::Tensor { data, ..tensor.clone() })
 }

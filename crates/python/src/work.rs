@@ -6,7 +6,8 @@ use std::sync::{Mutex, MutexGuard, TryLockError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use lodstone::{Progress, Threads};
+use lodstone::Progress;
+use lodstone::run::Threads;
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 

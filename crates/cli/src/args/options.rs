@@ -4,10 +4,11 @@ use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use lodstone::{
-    Dirs, Engine, Limits, Links, Location, Loss, OpenOptions, Renames, RunOptions, StoreError,
-    Threads, WriteOptions,
-};
+use lodstone::model::Limits;
+use lodstone::paddle::executor::Dirs;
+use lodstone::run::{Engine, Threads};
+use lodstone::store::{Error as StoreError, Links};
+use lodstone::{Location, Loss, OpenOptions, Renames, RunOptions, WriteOptions};
 
 use crate::Failure;
 use crate::args::values::{losses, size, threads};

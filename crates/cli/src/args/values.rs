@@ -4,7 +4,11 @@ use std::collections::HashSet;
 
 use bytesize::ByteSize;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
-use lodstone::{AttributeValue, CAST_TYPES, DType, DangerKind, Dim, FORMATS, Loss, capabilities};
+use lodstone::convert::CAST_TYPES;
+use lodstone::formats::{FORMATS, capabilities};
+use lodstone::model::AttributeValue;
+use lodstone::scan::DangerKind;
+use lodstone::{DType, Dim, Loss};
 
 /// Maximum number of threads of a run.
 const MAX_THREADS: usize = 1024;
@@ -65,7 +69,7 @@ pub(crate) fn kinds() -> PossibleValuesParser {
 }
 
 pub(crate) fn opset(text: &str) -> Result<i64, String> {
-    let newest = lodstone::newest_opset("").filter(|_| text == "newest");
+    let newest = lodstone::convert::newest_opset("").filter(|_| text == "newest");
     let version = newest.or_else(|| text.parse().ok().filter(|version| *version > 0));
     version.ok_or_else(|| "expected a version (1 or higher) or `newest`".to_owned())
 }

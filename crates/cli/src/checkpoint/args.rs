@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::builder::PossibleValuesParser;
 use clap::{Args, Subcommand};
-use lodstone::SHARD_FORMATS;
+use lodstone::formats::SHARD_FORMATS;
 
 use crate::args::options::{Allow, Clobber, Open};
 use crate::args::values::formats;

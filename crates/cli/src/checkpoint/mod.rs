@@ -10,10 +10,9 @@ use lodstone::checkpoint::{
     Error as CheckpointError, LOADER, Manager, ManagerOptions, Manifest, SavedVariable, Serial,
     serials,
 };
-use lodstone::{
-    Blob, ConvertOptions, Error, Parameter, Progress, ReshardOptions, Resharding, StoreError,
-    Target, prune_chunks,
-};
+use lodstone::reshard::{ReshardOptions, Resharding};
+use lodstone::store::{Error as StoreError, prune_chunks};
+use lodstone::{Blob, ConvertOptions, Error, Parameter, Progress, Target};
 use serde::Serialize;
 
 use crate::console::{self, count, plain, size};
@@ -269,7 +268,7 @@ fn verify(arguments: &Show) -> Result<Answer, Failure> {
     let progress = Progress::default();
     progress::cancel_on_interrupt(&progress)?;
     let verified = |serial: &Serial| {
-        let findings = match lodstone::verify_serial(serial, &progress) {
+        let findings = match lodstone::verify::verify_serial(serial, &progress) {
             Err(Error::Checkpoint(error)) if is_damage(&error) => vec![error.to_string()],
             found => found?,
         };
@@ -337,7 +336,7 @@ fn prune(arguments: &Prune) -> Result<(), Failure> {
 
 fn restore(arguments: &Restore) -> Result<(), Failure> {
     let serial = Serial::find(at(&arguments.directory)?, arguments.step)?;
-    let model = lodstone::open_serial(&serial)?;
+    let model = lodstone::open::open_serial(&serial)?;
     let (total, progress) = (model.nbytes(), Progress::default());
     let options = ConvertOptions::default()
         .with_to(arguments.to.clone().map(Target::Format))

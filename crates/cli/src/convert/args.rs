@@ -3,7 +3,8 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use lodstone::{AttributeValue, DType, Dim};
+use lodstone::model::AttributeValue;
+use lodstone::{DType, Dim};
 
 use crate::args::options::{Allow, Clobber, Open, Renaming};
 use crate::args::values::{

@@ -3,7 +3,9 @@
 use std::collections::HashMap;
 use std::path::{Component, Path, PathBuf};
 
-use lodstone::{Atomicity, Error, FORMATS, Format, FormatError, Location, Progress, StoreError};
+use lodstone::formats::{Error as FormatError, FORMATS, Format};
+use lodstone::store::{Atomicity, Error as StoreError};
+use lodstone::{Error, Location, Progress};
 use serde::Serialize;
 
 use super::args::Convert;

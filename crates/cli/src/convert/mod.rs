@@ -6,10 +6,9 @@ mod list;
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use lodstone::{
-    CompareOptions, Conversion, ConvertOptions, Engine, ExternalData, Inputs, Model,
-    ParameterNames, Progress, Target,
-};
+use lodstone::convert::{Conversion, ExternalData, ParameterNames};
+use lodstone::run::Engine;
+use lodstone::{CompareOptions, ConvertOptions, Inputs, Model, Progress, Target};
 use serde::Serialize;
 
 use self::args::Convert;
@@ -83,9 +82,9 @@ fn one(arguments: &Convert, input: &Path, path: &Path) -> Result<bool, Failure> 
         return Err("the result of a conversion to standard output cannot be checked".into());
     }
     let fixed = |mut source: Model| {
-        lodstone::fix_types(&mut source, &arguments.input_type)?;
-        lodstone::fix_shapes(&mut source, &arguments.input_shape)?;
-        lodstone::fix_inputs(&mut source, &arguments.input_value).map(|()| source)
+        lodstone::convert::fix_types(&mut source, &arguments.input_type)?;
+        lodstone::convert::fix_shapes(&mut source, &arguments.input_shape)?;
+        lodstone::convert::fix_inputs(&mut source, &arguments.input_value).map(|()| source)
     };
     let source = arguments.check.then(|| fixed(model.clone())).transpose()?;
     let convert = || lodstone::convert(model, output.location(), &options);

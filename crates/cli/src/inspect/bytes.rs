@@ -3,7 +3,8 @@
 use std::io::{self, Write};
 use std::path::Path;
 
-use lodstone::{Field, FileMap};
+use lodstone::byte_map::FileMap;
+use lodstone::store::Field;
 
 use super::args::Inspect;
 use super::tables;

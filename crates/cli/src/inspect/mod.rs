@@ -8,7 +8,8 @@ mod tables;
 use std::io::Write;
 use std::path::Path;
 
-use lodstone::{GraphFormat, InspectOptions, Layer, Layers, Model};
+use lodstone::inspect::{GraphFormat, Layer, Layers};
+use lodstone::{InspectOptions, Model};
 
 use self::args::Inspect;
 use crate::console::{self, count, plain, size};
@@ -45,7 +46,7 @@ fn inspect(path: &Path, arguments: &Inspect) -> Result<(), Failure> {
         return graph(&model, format, arguments.limit.unwrap_or(MAX_DRAWN));
     }
     if arguments.layers {
-        return by_layer(&lodstone::layers(&model), path, arguments);
+        return by_layer(&lodstone::inspect::layers(&model), path, arguments);
     }
     let options = InspectOptions::default()
         .with_hash(arguments.hash)
@@ -82,7 +83,7 @@ fn graph(model: &Model, format: &str, limit: usize) -> Result<(), Failure> {
         _ => GraphFormat::Text,
     };
     let mut text = Vec::new();
-    lodstone::write_graph(model, format, limit, &mut text)?;
+    lodstone::inspect::write_graph(model, format, limit, &mut text)?;
     let text = String::from_utf8_lossy(&text);
     console::to_stdout(|out| {
         text.lines().try_for_each(|line| writeln!(out, "{}", plain(line)))?;

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::io::{self, Write};
 
-use lodstone::{Inspection, InterfaceValue, Properties, Summary};
+use lodstone::inspect::{Inspection, InterfaceValue, Properties, Summary};
 
 use unicode_width::UnicodeWidthStr;
 
@@ -50,7 +50,7 @@ pub(super) fn write(
     };
     line("path", path)?;
     let name = &inspection.format;
-    let format = match lodstone::format_title(name) {
+    let format = match lodstone::formats::title(name) {
         Some(title) => format!("{name} ({title})"),
         None => name.clone(),
     };

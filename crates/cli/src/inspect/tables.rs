@@ -2,7 +2,9 @@
 
 use std::io::{self, Write};
 
-use lodstone::{BlockValue, Inspection, Model, Op, Operand, TensorDetails, TensorInfo};
+use lodstone::Model;
+use lodstone::inspect::{BlockValue, Inspection, TensorDetails, TensorInfo};
+use lodstone::model::{Op, Operand};
 
 use super::summary::type_of;
 use crate::console::{count, size};

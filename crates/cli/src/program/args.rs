@@ -3,7 +3,8 @@
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
-use lodstone::{DeriveOptions, Placement};
+use lodstone::paddle::DeriveOptions;
+use lodstone::paddle::program::Placement;
 
 use crate::args::options::{Clobber, Open};
 

@@ -3,10 +3,11 @@
 use std::time::Duration;
 
 use lodstone::checkpoint::{Container, Manager, ManagerOptions, Serial, Snapshot};
+use lodstone::model::{TensorType, ValueType, Var};
 use lodstone::paddle::checkpoint::{Contents, restore as restored};
 use lodstone::paddle::executor::{Dirs, Prepared, Scope};
 use lodstone::paddle::program::{Network, Operator, Variable};
-use lodstone::{DType, Dim, Model, Parameter, Tensor, TensorType, ValueType, Var};
+use lodstone::{DType, Dim, Model, Parameter, Tensor};
 
 use crate::limits;
 use crate::systems::{Files, Limit, Operation, SAFETENSORS, WRITE_LIMITS, model, timed};

@@ -3,10 +3,11 @@
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use lodstone::convert::ExternalData;
+use lodstone::model::{Block, Dialect, Op, Operand, Program, TensorType, Topology, ValueType, Var};
 use lodstone::{
-    Blob, Block, ConvertOptions, DType, Dialect, DiffOptions, Dim, ExternalData, Loss, Model, Op,
-    OpenOptions, Operand, Parameter, Program, Progress, Target, Tensor, TensorType, Topology,
-    ValueType, Var, WriteOptions,
+    Blob, ConvertOptions, DType, DiffOptions, Dim, Loss, Model, OpenOptions, Parameter, Progress,
+    Target, Tensor, WriteOptions,
 };
 
 use crate::peers::Peer;

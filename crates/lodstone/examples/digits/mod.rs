@@ -6,10 +6,11 @@
 use std::path::Path;
 
 use lodstone::RunOptions;
+use lodstone::model::Program;
 use lodstone::paddle::executor::{Dirs, Prepared, Scope};
 use lodstone::paddle::program::layers::{self, Conv2d, Fc, Pooling};
 use lodstone::paddle::program::{Network, ParamAttr, Variable};
-use lodstone::{Blob, DType, Inputs, Model, Program, Tensor};
+use lodstone::{Blob, DType, Inputs, Model, Tensor};
 
 /// The error of an example.
 pub(crate) type Failure = Box<dyn std::error::Error>;
@@ -69,7 +70,7 @@ pub(crate) fn recognized(model: &Model) -> Result<(usize, usize), Failure> {
     let data = digits("test.npz")?;
     let (images, labels) = (tensor(&data, "images")?, tensor(&data, "labels")?);
     let inputs = Inputs { values: vec![(None, images.clone().into())], ..Inputs::default() };
-    let shares = lodstone::tensors(lodstone::run(model, inputs, &RunOptions::default())?);
+    let shares = lodstone::run::tensors(lodstone::run(model, inputs, &RunOptions::default())?);
     let shares = shares.first().ok_or("the model gives nothing")?;
     let shares = shares.tensor.to_vec::<f32>()?;
     let labels = labels.to_vec::<i64>()?;

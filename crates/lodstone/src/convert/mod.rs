@@ -19,8 +19,15 @@ use lodstone_formats::{FORMATS, Format, WriteOptions};
 use lodstone_model::{AttributeValue, DType, Dim, Loss, Model, Report};
 use lodstone_store::Location;
 
+pub use lodstone_formats::ExternalData;
+pub use lodstone_schema::onnx::{UpgradeError, newest_opset};
+
 use self::draft::Draft;
 use crate::adapt::Renames;
+pub use crate::cast::CAST_TYPES;
+pub use crate::fit::{arrays, composed};
+pub use crate::infer::InferredShapes;
+pub use crate::shapes::{fix_inputs, fix_shapes, fix_types};
 use crate::{Error, Result};
 
 /// The options of a conversion.

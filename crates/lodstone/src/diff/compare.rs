@@ -3,7 +3,7 @@
 use lodstone_model::{DType, Kind, Tensor};
 use lodstone_store::{Blob, Error as StoreError};
 
-use super::{Change, DiffOptions, Values};
+use super::{Change, DiffOptions, ValueDifference};
 use crate::Result;
 use crate::adapt::permuted;
 use crate::cast::{Caster, is_target};
@@ -13,7 +13,7 @@ use crate::numbers::numbers;
 #[derive(Clone, Debug, Default)]
 pub(super) struct Relation {
     pub(super) changes: Vec<Change>,
-    pub(super) values: Option<Values>,
+    pub(super) values: Option<ValueDifference>,
 }
 
 /// The number of bytes of each side that are compared at once.
@@ -213,7 +213,7 @@ fn in_step(
 }
 
 /// Returns the element-wise differences, or `None` if the elements are not numbers.
-fn values(a: &Tensor, b: &Tensor, options: &DiffOptions) -> Result<Option<Values>> {
+fn values(a: &Tensor, b: &Tensor, options: &DiffOptions) -> Result<Option<ValueDifference>> {
     let (Some((data_a, a_as)), Some((data_b, b_as))) = (numbers(a), numbers(b)) else {
         return Ok(None);
     };
@@ -222,7 +222,7 @@ fn values(a: &Tensor, b: &Tensor, options: &DiffOptions) -> Result<Option<Values
         return Ok(None);
     }
     let same_type = a.dtype == b.dtype;
-    let (mut found, mut max_abs, mut max_rel) = (Values::default(), 0.0_f64, 0.0_f64);
+    let (mut found, mut max_abs, mut max_rel) = (ValueDifference::default(), 0.0_f64, 0.0_f64);
     let (mut dot, mut norm_a, mut norm_b) = (0.0, 0.0, 0.0);
     in_step((&data_a, size_a), (&data_b, size_b), options, |of_a, of_b| {
         for (bytes_a, bytes_b) in of_a.chunks_exact(size_a).zip(of_b.chunks_exact(size_b)) {

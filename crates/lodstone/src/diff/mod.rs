@@ -72,13 +72,13 @@ pub struct Difference {
     pub changes: Vec<Change>,
     /// The tensor in the first model, unless it was added.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub a: Option<Which>,
+    pub a: Option<DiffedTensor>,
     /// The tensor in the second model, unless it was removed.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub b: Option<Which>,
+    pub b: Option<DiffedTensor>,
     /// The differences of the values, if they differ and are numbers of the same shape.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub values: Option<Values>,
+    pub values: Option<ValueDifference>,
 }
 
 /// A change of a tensor.
@@ -108,7 +108,7 @@ pub enum Change {
 
 /// A tensor of one of the models.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Which {
+pub struct DiffedTensor {
     /// The name; `#3` if it has none.
     pub name: String,
     /// The index in file order, counted from 0.
@@ -123,7 +123,7 @@ pub struct Which {
 /// The differences between values. NaNs are equal to each other, whatever their bits; -0 differs from
 /// 0, at distance 0.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
-pub struct Values {
+pub struct ValueDifference {
     /// The number of elements that differ.
     pub count: u64,
     /// The number of elements.
@@ -251,9 +251,9 @@ fn absent() -> Error {
     Error::Internal(Finding::internal("a paired tensor is missing"))
 }
 
-fn which(name: &str, index: usize, parameter: &Parameter) -> Which {
+fn which(name: &str, index: usize, parameter: &Parameter) -> DiffedTensor {
     let (dtype, shape) = (parameter.tensor.dtype, parameter.tensor.shape.clone());
-    Which { name: called(name, index), index, dtype, shape }
+    DiffedTensor { name: called(name, index), index, dtype, shape }
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde requires a reference")]

@@ -10,7 +10,6 @@ mod values;
 use std::collections::BTreeMap;
 
 use lodstone_model::{Model, Parameter};
-use lodstone_schema::weights;
 use lodstone_store::Progress;
 use serde::Serialize;
 
@@ -20,6 +19,13 @@ use crate::Result;
 use crate::fit::place;
 use crate::infer::{inference, warnings};
 
+pub use lodstone_schema::{Properties, weights};
+
+pub use crate::graph::{GraphFormat, write_graph};
+pub use crate::layers::{Layer, Layers, layers};
+pub use crate::names::Names;
+pub use crate::statistics::Statistics;
+pub use crate::text::{write_json, write_text};
 pub use program::{OperatorInfo, ProgramInfo};
 pub use properties::{PropertyKeys, properties};
 pub use summary::Summary;

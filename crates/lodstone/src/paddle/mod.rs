@@ -15,3 +15,6 @@ pub use inference::{InferenceFiles, save_inference_model};
 pub use lodstone_paddle::{checkpoint, executor, program};
 pub use lodstone_schema::paddle as schema;
 pub use run::program_of;
+pub use train::{
+    SampleOptions, TrainOptions, Training, open_program, open_training, save_training,
+};

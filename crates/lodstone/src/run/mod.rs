@@ -1,6 +1,6 @@
 //! Running models of any framework.
 //!
-//! [`RUNS`](crate::RUNS) lists the implementation for each dialect: the executor of the framework, or a lowering to
+//! [`RUNS`](crate::dialects::RUNS) lists the implementation for each dialect: the executor of the framework, or a lowering to
 //! ONNX and the engine.
 
 mod compare;
@@ -18,7 +18,7 @@ use std::path::PathBuf;
 use std::str::FromStr;
 use std::sync::Arc;
 
-use lodstone_engine::{Profile, Threads};
+pub use lodstone_engine::{NUMERICS, OperatorTime, Profile, Threads, cpu_level};
 use lodstone_model::{Dialect, Model, Parameter};
 use lodstone_schema::conventions;
 use lodstone_store::{Location, Progress};
@@ -29,9 +29,11 @@ pub use compare::{
 pub use inputs::Inputs;
 pub use value::{Output, Value};
 
+use crate::dialects::RUNS;
 use crate::error::no_program;
 use crate::names::{MAX_SUGGESTIONS, similar};
-use crate::{Dirs, Error, RUNS, Result};
+use crate::paddle::executor::Dirs;
+use crate::{Error, Result};
 
 /// The options of a run.
 #[derive(Clone, Debug, Default)]

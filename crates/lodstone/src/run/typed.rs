@@ -9,7 +9,8 @@ use lodstone_schema::Finding;
 use lodstone_store::Progress;
 
 use super::{Output, RunOptions, Runner, Value, engine, required_inputs};
-use crate::{Error, Result, fix_inputs};
+use crate::shapes::fix_inputs;
+use crate::{Error, Result};
 
 /// The maximum number of prepared programs that are kept, each for other types of inputs.
 const MAX_KEPT: usize = 4;

@@ -11,12 +11,15 @@ use std::path::Path;
 
 use lodstone::Location;
 use lodstone::checkpoint::Serial;
+use lodstone::formats::FORMATS;
+use lodstone::inspect::write_text;
+use lodstone::model::{Dialect, Kind, Program};
 use lodstone::paddle::checkpoint::{RestoreOptions, restore, restore_for};
 use lodstone::paddle::executor::Scope;
+use lodstone::verify::verify_serial;
 use lodstone::{
-    Blob, ConvertOptions, Dialect, DiffOptions, Error, FORMATS, InspectOptions, Kind, Loss, Model,
-    OpenOptions, Parameter, Program, Progress, ScanOptions, Target as To, convert, diff, inspect,
-    open_with, scan, verify, verify_serial, write_text,
+    Blob, ConvertOptions, DiffOptions, Error, InspectOptions, Loss, Model, OpenOptions, Parameter,
+    Progress, ScanOptions, Target as To, convert, diff, inspect, open_with, scan, verify,
 };
 use lodstone_formats::{Effort, Format, encoding::pickle, named, pickles};
 use lodstone_model::{Dim, Limits, Tensor};

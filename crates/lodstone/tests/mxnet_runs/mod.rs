@@ -5,9 +5,9 @@
 use std::fs;
 use std::path::Path;
 
+use lodstone::run::tensors;
 use lodstone::{
     ConvertOptions, DType, Inputs, MemoryStore, Model, Parameter, RunOptions, Tensor, open, run,
-    tensors,
 };
 
 /// The tolerance, relative to the larger of 1 and the number.
@@ -103,7 +103,7 @@ pub(crate) fn exported(model: Model, given: &[Parameter]) -> lodstone::Result<Mo
     for var in main.blocks[0].vars.iter_mut() {
         if let Some(input) = given.iter().find(|it| it.name == var.name && !labels(&it.name)) {
             let dims = input.tensor.shape.iter().map(|dim| lodstone::Dim::Known(*dim)).collect();
-            var.value = lodstone::TensorType::new(input.tensor.dtype, Some(dims)).into();
+            var.value = lodstone::model::TensorType::new(input.tensor.dtype, Some(dims)).into();
         }
     }
     let location = MemoryStore::default().location("exported.onnx");

@@ -5,9 +5,10 @@
 use std::fs;
 use std::path::Path;
 
+use lodstone::run::tensors;
 use lodstone::{
     ConvertOptions, DType, Inputs, MemoryStore, Model, Parameter, RunOptions, Tensor, convert,
-    open, run, tensors,
+    open, run,
 };
 
 /// The tolerance, relative to the larger of 1 and the number.

@@ -1,8 +1,9 @@
 //! Attributes of operators as Python objects.
 
 use bytes::Bytes;
+use lodstone::DType;
+use lodstone::model::{AttributeValue, Scalar};
 use lodstone::paddle::schema::attributes;
-use lodstone::{AttributeValue, DType, Scalar};
 use pyo3::IntoPyObjectExt;
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
@@ -16,7 +17,7 @@ pub(super) fn to_python<'py>(
     py: Python<'py>,
     value: &AttributeValue,
 ) -> PyResult<Bound<'py, PyAny>> {
-    let text = |text: &lodstone::ByteString| match std::str::from_utf8(&text.0) {
+    let text = |text: &lodstone::model::ByteString| match std::str::from_utf8(&text.0) {
         Ok(text) => PyString::new(py, text).into_any(),
         Err(_) => PyBytes::new(py, &text.0).into_any(),
     };
@@ -131,10 +132,10 @@ fn truth(value: &Bound<'_, PyAny>) -> PyResult<bool> {
     }
 }
 
-fn bytes(value: &Bound<'_, PyAny>) -> PyResult<lodstone::ByteString> {
+fn bytes(value: &Bound<'_, PyAny>) -> PyResult<lodstone::model::ByteString> {
     match value.cast::<PyBytes>() {
-        Ok(bytes) => Ok(lodstone::ByteString(Bytes::copy_from_slice(bytes.as_bytes()))),
-        Err(_) => Ok(lodstone::ByteString::from(value.extract::<String>()?.as_str())),
+        Ok(bytes) => Ok(lodstone::model::ByteString(Bytes::copy_from_slice(bytes.as_bytes()))),
+        Err(_) => Ok(lodstone::model::ByteString::from(value.extract::<String>()?.as_str())),
     }
 }
 

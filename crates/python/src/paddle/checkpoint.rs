@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, HashSet};
 use std::path::PathBuf;
 
-use lodstone::Var;
 use lodstone::checkpoint::Serial;
+use lodstone::model::Var;
 use lodstone::paddle::checkpoint::{
     self, CheckpointOptions, Contents, RestoreOptions, Restored, restore, restore_for,
 };

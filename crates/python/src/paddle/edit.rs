@@ -1,10 +1,11 @@
 //! Variables and operators of programs, as Python reads and edits them.
 
+use lodstone::Dim;
+use lodstone::model::{Attribute, Block, Holder, Op, Operand, Program, TensorType, ValueType, Var};
 use lodstone::paddle::program as building;
 use lodstone::paddle::schema::{
     is_saved, need_check_feed, set_need_check_feed, set_stop_gradient, stop_gradient,
 };
-use lodstone::{Attribute, Block, Dim, Holder, Op, Operand, Program, TensorType, ValueType, Var};
 use pyo3::exceptions::{PyKeyError, PyLookupError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;

@@ -3,9 +3,12 @@
 use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use lodstone::model::Revision;
+use lodstone::paddle::executor::Dirs;
 use lodstone::paddle::executor::{self, Prepared};
 use lodstone::paddle::program::Paths;
-use lodstone::{Dirs, Location, Parameter, Progress, Revision, Threads};
+use lodstone::run::Threads;
+use lodstone::{Location, Parameter, Progress};
 use pyo3::prelude::*;
 
 use super::{Program, texts};
@@ -110,7 +113,11 @@ impl Executor {
         all.push((key, prepared));
     }
 
-    fn prepare(&self, program: &lodstone::Program, fetch: &[&str]) -> executor::Result<Prepared> {
+    fn prepare(
+        &self,
+        program: &lodstone::model::Program,
+        fetch: &[&str],
+    ) -> executor::Result<Prepared> {
         let mut prepared = Prepared::new(program, fetch)?.with_threads(self.threads.clone());
         if let Some(steps) = self.max_steps {
             prepared = prepared.with_max_steps(steps);
@@ -157,7 +164,7 @@ impl Executor {
                 }
             };
             let feed = feed.iter().map(|(name, tensor)| Ok((name.as_str(), own(tensor)?)));
-            let feed = feed.collect::<Result<Vec<_>, lodstone::StoreError>>()?;
+            let feed = feed.collect::<Result<Vec<_>, lodstone::store::Error>>()?;
             let dirs = Dirs {
                 read: read.map(Location::from),
                 write: write.map(Location::from),

@@ -31,7 +31,7 @@ pub(crate) use training::{Training, open_training};
 
 use std::sync::{Mutex, PoisonError};
 
-use lodstone::Revision;
+use lodstone::model::Revision;
 use lodstone::paddle::program::{self, Draft, Form, Network, for_test, inference, prune};
 use lodstone::paddle::schema::saved;
 use pyo3::exceptions::{PyIndexError, PyRuntimeError};
@@ -49,14 +49,14 @@ pub(crate) struct Program(Mutex<Option<State>>);
 /// The state of a program. It is absent while a network is built from it.
 #[derive(Debug)]
 pub(crate) struct State {
-    program: lodstone::Program,
+    program: lodstone::model::Program,
     draft: Draft,
     /// The revision of the program that `draft` describes.
     drafted: Option<Revision>,
 }
 
 impl Program {
-    pub(crate) fn of(program: lodstone::Program) -> Self {
+    pub(crate) fn of(program: lodstone::model::Program) -> Self {
         Self(Mutex::new(Some(State { program, draft: Draft::default(), drafted: None })))
     }
 
@@ -67,7 +67,11 @@ impl Program {
     }
 
     /// Calls a function with a block of the program. It must not call Python.
-    fn with_block<T>(&self, block: usize, work: impl FnOnce(&lodstone::Block) -> T) -> PyResult<T> {
+    fn with_block<T>(
+        &self,
+        block: usize,
+        work: impl FnOnce(&lodstone::model::Block) -> T,
+    ) -> PyResult<T> {
         let found = self.with(|state| state.program.blocks.get(block).map(work))?;
         found.ok_or_else(|| no_block(block))
     }
@@ -76,14 +80,14 @@ impl Program {
     fn edit_block<T>(
         &self,
         block: usize,
-        work: impl FnOnce(&mut lodstone::Block) -> T,
+        work: impl FnOnce(&mut lodstone::model::Block) -> T,
     ) -> PyResult<T> {
         let found = self.with(|state| state.program.blocks.get_mut(block).map(work))?;
         found.ok_or_else(|| no_block(block))
     }
 
     /// Returns a copy of the program.
-    pub(crate) fn copied(&self) -> PyResult<lodstone::Program> {
+    pub(crate) fn copied(&self) -> PyResult<lodstone::model::Program> {
         self.with(|state| state.program.clone())
     }
 
@@ -96,7 +100,7 @@ impl Program {
     }
 
     /// Replaces the program.
-    fn replace(&self, program: lodstone::Program) -> PyResult<()> {
+    fn replace(&self, program: lodstone::model::Program) -> PyResult<()> {
         self.with(|state| state.program = program)
     }
 }
@@ -163,9 +167,9 @@ impl Program {
         startup: Option<Bound<'_, Self>>,
         scope: Option<Bound<'_, Scope>>,
     ) -> PyResult<Model> {
-        let mut programs: lodstone::Programs = self.copied()?.into();
+        let mut programs: lodstone::model::Programs = self.copied()?.into();
         if let Some(startup) = startup {
-            programs.insert(lodstone::Programs::STARTUP, startup.get().copied()?);
+            programs.insert(lodstone::model::Programs::STARTUP, startup.get().copied()?);
         }
         let names: Vec<String> = self.with(|state| names_of(saved(&state.program)))?;
         let parameters = scope.map(|scope| scope.get().parameters(&names)).unwrap_or_default();
@@ -216,7 +220,7 @@ impl Program {
     /// Declares a variable, or replaces its declaration.
     fn declare(&self, block: usize, facts: crate::arguments::Arguments<'_>) -> PyResult<()> {
         let var = edit::declaration(&facts)?;
-        let declare = |program: &mut lodstone::Program, draft: &mut Draft| {
+        let declare = |program: &mut lodstone::model::Program, draft: &mut Draft| {
             edit::declare(program.blocks.get_mut(block)?, var.clone());
             draft.declare(block, &var);
             Some(())
@@ -232,7 +236,7 @@ impl Program {
         persistable: Option<bool>,
         stop_gradient: Option<bool>,
     ) -> PyResult<()> {
-        let mark = |program: &mut lodstone::Program, _: &mut Draft| {
+        let mark = |program: &mut lodstone::model::Program, _: &mut Draft| {
             edit::mark(program, block, name, persistable, stop_gradient)
         };
         let found = self.with(|state| state.followed(mark))?;
@@ -323,7 +327,10 @@ impl State {
     }
 
     /// Edits the program in a way that its draft follows.
-    fn followed<T>(&mut self, edit: impl FnOnce(&mut lodstone::Program, &mut Draft) -> T) -> T {
+    fn followed<T>(
+        &mut self,
+        edit: impl FnOnce(&mut lodstone::model::Program, &mut Draft) -> T,
+    ) -> T {
         let is_drafted = self.is_drafted();
         let made = edit(&mut self.program, &mut self.draft);
         if is_drafted {
@@ -333,7 +340,7 @@ impl State {
     }
 }
 
-fn names_of(vars: Vec<&lodstone::Var>) -> Vec<String> {
+fn names_of(vars: Vec<&lodstone::model::Var>) -> Vec<String> {
     vars.into_iter().map(|var| var.name.clone()).collect()
 }
 

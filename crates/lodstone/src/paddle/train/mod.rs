@@ -25,7 +25,8 @@ use lodstone_store::{Commit, Location, Output, Progress};
 use crate::error::no_program;
 use crate::numbers::numbers;
 use crate::paddle::run::fed;
-use crate::{Error, Inputs, Renames, Result, dirs_beside, open_with};
+use crate::run::dirs_beside;
+use crate::{Error, Inputs, Renames, Result, open_with};
 use samples::Samples;
 
 /// The files of a trainable program in its directory: the training step, and the startup program.

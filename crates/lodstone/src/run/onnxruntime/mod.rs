@@ -62,7 +62,7 @@ fn commit(model: Model, mut builder: SessionBuilder) -> Result<Session> {
     let options = ConvertOptions::default()
         .with_to(Some(Target::Format(onnx::BINARY.name.to_owned())))
         .with_allow(lodstone_model::Loss::ALL.to_vec());
-    if crate::weights(&model).iter().map(|weight| weight.tensor.nbytes()).sum::<u64>()
+    if lodstone_schema::weights(&model).iter().map(|weight| weight.tensor.nbytes()).sum::<u64>()
         <= MAX_IN_MEMORY
     {
         let store = MemoryStore::default();

@@ -5,11 +5,13 @@ use lodstone_model::{Model, Parameter, Tensor};
 use lodstone_schema::weights;
 use lodstone_store::Location;
 
-use crate::{Error, Names, Result, open_with};
+use super::open_with;
+use crate::names::Names;
+use crate::{Error, Result};
 
 /// A tensor of a model.
 #[derive(Clone, Debug)]
-pub struct One {
+pub struct OpenedTensor {
     /// The name, which may be empty.
     pub name: String,
     /// The tensor.
@@ -25,7 +27,11 @@ pub struct One {
 ///
 /// # Errors
 /// If the index is out of range.
-pub fn open_record(path: impl Into<Location>, index: usize, options: &OpenOptions) -> Result<One> {
+pub fn tensor_at(
+    path: impl Into<Location>,
+    index: usize,
+    options: &OpenOptions,
+) -> Result<OpenedTensor> {
     let path = path.into();
     let whole = match open_weights(&path, options) {
         Ok(model) => return nth(model, index),
@@ -36,7 +42,7 @@ pub fn open_record(path: impl Into<Location>, index: usize, options: &OpenOption
     // The error of the whole file is more specific than that of a record that cannot be found in it.
     let mut records = FORMATS.iter().filter_map(|format| format.record);
     let found = records.find_map(|record| record(&path, index, options).ok().flatten());
-    let one = |tensor| One { name: String::new(), tensor, warnings: Vec::new() };
+    let one = |tensor| OpenedTensor { name: String::new(), tensor, warnings: Vec::new() };
     found.map(one).ok_or(whole)
 }
 
@@ -44,7 +50,7 @@ pub fn open_record(path: impl Into<Location>, index: usize, options: &OpenOption
 ///
 /// # Errors
 /// If the model has several tensors, or none.
-pub fn open_only(path: impl Into<Location>, options: &OpenOptions) -> Result<One> {
+pub fn only_tensor(path: impl Into<Location>, options: &OpenOptions) -> Result<OpenedTensor> {
     let model = open_weights(path, options)?;
     match model.parameters.len() {
         0 => Err(Error::NoTensors),
@@ -57,7 +63,11 @@ pub fn open_only(path: impl Into<Location>, options: &OpenOptions) -> Result<One
 ///
 /// # Errors
 /// The errors of [`Names::find`].
-pub fn open_named(path: impl Into<Location>, name: &str, options: &OpenOptions) -> Result<One> {
+pub fn tensor_named(
+    path: impl Into<Location>,
+    name: &str,
+    options: &OpenOptions,
+) -> Result<OpenedTensor> {
     let model = open_weights(path, options)?;
     let names = model.parameters.iter().map(|parameter| parameter.name.as_str().into());
     let names = Names::new(&model.format, names);
@@ -71,11 +81,11 @@ fn open_weights(path: impl Into<Location>, options: &OpenOptions) -> Result<Mode
     Ok(model)
 }
 
-fn nth(model: Model, index: usize) -> Result<One> {
+fn nth(model: Model, index: usize) -> Result<OpenedTensor> {
     let count = model.parameters.len();
     match model.parameters.into_iter().nth(index) {
         Some(Parameter { name, tensor }) => {
-            Ok(One { name, tensor, warnings: model.report.warnings })
+            Ok(OpenedTensor { name, tensor, warnings: model.report.warnings })
         }
         None => Err(Error::NoSuchIndex { index, count }),
     }

@@ -1,5 +1,7 @@
 //! Opening models by path.
 
+mod tensor;
+
 use std::collections::HashMap;
 
 use bytes::Bytes;
@@ -11,7 +13,9 @@ use lodstone_store::{Blob, Entry, Location, MemoryStore, Recovery};
 
 use crate::error::no_program_called;
 use crate::serial::open_checkpoint;
+pub use crate::serial::open_serial;
 use crate::{Error, Result};
+pub use tensor::{OpenedTensor, only_tensor, tensor_at, tensor_named};
 
 /// Opens a model: a file, a directory, or the prefix that its files share.
 ///
