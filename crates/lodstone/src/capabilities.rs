@@ -5,7 +5,7 @@ use lodstone_lowering::can_lower;
 use lodstone_model::Dialect;
 use serde::Serialize;
 
-use crate::dialects::{TRAINS, runs};
+use crate::dialects::trains;
 
 /// The capabilities of a format. For a format without programs, those that concern programs are `None`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -49,8 +49,9 @@ pub fn capabilities() -> Vec<Capabilities> {
             write_back: true,
             // The text of a program is written unchanged only.
             edit: program != Some(Dialect::Pir) && !UNEDITED.contains(&format.name),
-            run: program.map(runs),
-            train: program.map(|dialect| TRAINS.contains(&dialect)),
+            // Programs of all dialects run.
+            run: program.map(|_| cfg!(feature = "runtime")),
+            train: program.map(trains),
             to_onnx: program.map(|dialect| can_lower(dialect, Dialect::Onnx)),
             program_to: program.map_or_else(Vec::new, |dialect| {
                 others(format.name, |to| to.program.is_some_and(|to| can_lower(dialect, to)))

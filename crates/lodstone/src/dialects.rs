@@ -5,7 +5,7 @@ use lodstone_model::Dialect;
 use {
     crate::{paddle, run},
     lodstone_lowering::OperatorCoverage,
-    lodstone_model::{Model, Op, Program},
+    lodstone_model::{ByDialect, Model, Op, Program},
     lodstone_schema::Finding,
 };
 
@@ -15,32 +15,37 @@ pub(crate) use lodstone_formats::paddle::saved as saved_checkpoints;
 #[cfg(feature = "runtime")]
 pub(crate) use lodstone_paddle as runtime;
 
-/// The function that prepares programs of each dialect, for the dialects that run in this build.
+/// How the programs of each dialect run.
 #[cfg(feature = "runtime")]
-pub(crate) const RUNS: &[Runs] = &[
-    Runs {
-        dialect: Dialect::Paddle,
+pub(crate) static RUNS: ByDialect<Runs> = ByDialect {
+    paddle: Runs {
         prepare: paddle::run::prepare,
         support: Support::Operators(paddle::run::unsupported),
+        train: true,
     },
-    Runs { dialect: Dialect::Onnx, prepare: run::engine::prepare, support: Support::Engine },
-    Runs { dialect: Dialect::Glow, prepare: run::engine::prepare, support: Support::Engine },
-    Runs { dialect: Dialect::Caffe2, prepare: run::typed::prepare, support: Support::Engine },
-    Runs {
-        dialect: Dialect::Pir,
+    pir: Runs {
         prepare: paddle::run::prepare_translated,
         support: Support::Program(paddle::run::translated_coverage),
+        train: true,
     },
-    Runs { dialect: Dialect::Mxnet, prepare: run::typed::prepare, support: Support::Engine },
-    Runs { dialect: Dialect::Torch, prepare: run::typed::prepare, support: Support::Engine },
-];
+    onnx: Runs { prepare: run::engine::prepare, ..TYPED },
+    glow: Runs { prepare: run::engine::prepare, ..TYPED },
+    mxnet: TYPED,
+    caffe2: TYPED,
+    torch: TYPED,
+};
+
+/// A dialect whose programs are lowered when the types of the inputs are known.
+#[cfg(feature = "runtime")]
+const TYPED: Runs = Runs { prepare: run::typed::prepare, support: Support::Engine, train: false };
 
 /// How programs of a dialect run.
 #[cfg(feature = "runtime")]
 pub(crate) struct Runs {
-    pub(crate) dialect: Dialect,
     pub(crate) prepare: run::Prepare,
     pub(crate) support: Support,
+    /// Whether programs train.
+    train: bool,
 }
 
 /// Returns which operators of a program run, if there is one.
@@ -58,18 +63,14 @@ pub(crate) enum Support {
     Engine,
 }
 
-/// The dialects whose programs train in this build.
-pub(crate) const TRAINS: &[Dialect] =
-    if cfg!(feature = "runtime") { &[Dialect::Paddle, Dialect::Pir] } else { &[] };
-
-/// Returns whether programs of a dialect run in this build.
-#[cfg(feature = "runtime")]
-pub(crate) fn runs(dialect: Dialect) -> bool {
-    RUNS.iter().any(|row| row.dialect == dialect)
-}
-
-/// Returns false: programs do not run in this build.
-#[cfg(not(feature = "runtime"))]
-pub(crate) fn runs(_: Dialect) -> bool {
-    false
+/// Returns whether programs of a dialect train in this build.
+pub(crate) fn trains(dialect: Dialect) -> bool {
+    #[cfg(feature = "runtime")]
+    let trains = RUNS.of(dialect).train;
+    #[cfg(not(feature = "runtime"))]
+    let trains = {
+        let _ = dialect;
+        false
+    };
+    trains
 }

@@ -132,9 +132,7 @@ fn no_route(what: &str, program: &Program, target: &str) -> Error {
 /// Adds the operators of a program that runs as it is, or translated.
 #[cfg(feature = "runtime")]
 fn run(model: &Model, program: &Program, kinds: &mut Kinds) -> Result<()> {
-    let row = RUNS.iter().find(|row| row.dialect == program.dialect);
-    let row = row.ok_or_else(|| no_route("running", program, ""))?;
-    match row.support {
+    match RUNS.of(program.dialect).support {
         Support::Operators(unsupported) => {
             for op in program.ops() {
                 kinds.add(op, None, unsupported(program, op));

@@ -43,6 +43,7 @@ fn source(format: &Format) -> PathBuf {
         }
         (_, Some(Dialect::Pir)) => cases::golden().join("paddle/3.3.1/pir"),
         (_, Some(Dialect::Torch)) => cases::golden().join("torch/export.pt2"),
+        (name, Some(_)) => panic!("there is no model for {name}"),
     }
 }
 

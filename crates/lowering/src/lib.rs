@@ -34,7 +34,7 @@ pub mod torch;
 
 use std::fmt;
 
-use lodstone_model::{AttributeValue, Dialect, Model, Op, Program, Programs, Report};
+use lodstone_model::{AttributeValue, ByDialect, Dialect, Model, Op, Programs, Report};
 use lodstone_schema::onnx::{place_of, versions};
 use lodstone_schema::{Code, Finding, Findings, Located, Origins};
 
@@ -96,25 +96,18 @@ pub struct OperatorCoverage {
 /// # Errors
 /// If the program contradicts itself as a whole.
 pub fn coverage(model: &Model) -> Option<Result<Vec<OperatorCoverage>, Finding>> {
-    let program = model.main()?;
-    match program.dialect {
-        Dialect::Onnx => None,
-        Dialect::Mxnet => Some(mxnet::coverage(model)),
-        Dialect::Paddle => Some(paddle::coverage(model)),
-        Dialect::Pir => Some(pir::coverage(model)),
-        Dialect::Glow => Some(Ok(coverage_of_whole(model, program))),
-        Dialect::Caffe2 => Some(caffe2::coverage(model)),
-        Dialect::Torch => Some(torch::coverage(model)),
-    }
+    let dialect = model.main()?.dialect;
+    LOWERINGS.of(dialect).coverage.map(|coverage| coverage(model))
 }
 
 /// Returns the coverage of a program of one graph, which is translated as a whole.
-fn coverage_of_whole(model: &Model, program: &Program) -> Vec<OperatorCoverage> {
+fn coverage_of_whole(model: &Model) -> Result<Vec<OperatorCoverage>, Finding> {
     let mut copy = model.clone();
     let outcome = lower(&mut copy, Dialect::Onnx, &mut Report::default());
     let findings = outcome.and_then(Result::err).map(|error| error.findings.located);
     let findings = findings.unwrap_or_default();
-    let ops = program.blocks.iter().take(1).flat_map(|main| main.ops.iter().enumerate());
+    let main = model.main().and_then(|program| program.blocks.first());
+    let ops = main.iter().flat_map(|main| main.ops.iter().enumerate());
     let covered = |(number, op): (usize, &Op)| {
         let place = place_of("the graph", number, op);
         let finding = findings.iter().find(|finding| finding.place == place);
@@ -126,16 +119,13 @@ fn coverage_of_whole(model: &Model, program: &Program) -> Vec<OperatorCoverage> 
             finding: finding.map(|located| located.finding.clone()),
         }
     };
-    ops.map(covered).collect()
+    Ok(ops.map(covered).collect())
 }
 
 /// Whether programs of a dialect are rewritten when they are translated to ONNX, for the newest opset: [`LowerOptions`]
 /// apply, and the result should be simplified. The operators of other programs correspond to those of the result.
 pub fn is_rewritten(from: Dialect) -> bool {
-    match from {
-        Dialect::Paddle | Dialect::Pir | Dialect::Caffe2 | Dialect::Mxnet | Dialect::Torch => true,
-        Dialect::Glow | Dialect::Onnx => false,
-    }
+    LOWERINGS.of(from).is_rewritten
 }
 
 /// The options of a lowering. They apply to programs that are [rewritten](is_rewritten).
@@ -158,33 +148,81 @@ lodstone_model::with_fields!(LowerOptions {
 /// Translates the main program of a model.
 type Translation = fn(&Model, &LowerOptions, &mut Report) -> Result<(Model, Origins), Findings>;
 
+/// How programs of a dialect are translated.
+struct Lowering {
+    /// Returns which operators can be translated to ONNX.
+    coverage: Option<fn(&Model) -> Result<Vec<OperatorCoverage>, Finding>>,
+    /// As [`is_rewritten`] has it.
+    is_rewritten: bool,
+    /// Whether a translation applies the startup program.
+    applies_startup: bool,
+    translations: &'static [(Dialect, Translation)],
+    /// Makes inputs that are numbers constants, in dialects that have such inputs.
+    fix_inputs: Option<FixInputs>,
+}
+
+/// Makes inputs constants, as [`fix_inputs`] does.
+type FixInputs = fn(&mut Model, &[(String, AttributeValue)]) -> Result<(), (String, Finding)>;
+
+/// A dialect whose programs are rewritten for ONNX.
+const REWRITTEN: Lowering = Lowering {
+    coverage: None,
+    is_rewritten: true,
+    applies_startup: false,
+    translations: &[],
+    fix_inputs: None,
+};
+
+static LOWERINGS: ByDialect<Lowering> = ByDialect {
+    paddle: Lowering {
+        coverage: Some(paddle::coverage),
+        translations: &[(Dialect::Onnx, paddle::to_onnx)],
+        ..REWRITTEN
+    },
+    pir: Lowering {
+        coverage: Some(pir::coverage),
+        translations: &[
+            (Dialect::Onnx, pir::to_onnx),
+            (Dialect::Paddle, |model, _, report| pir::to_paddle(model, report)),
+        ],
+        ..REWRITTEN
+    },
+    mxnet: Lowering {
+        coverage: Some(mxnet::coverage),
+        translations: &[(Dialect::Onnx, mxnet::to_onnx)],
+        ..REWRITTEN
+    },
+    onnx: Lowering {
+        is_rewritten: false,
+        translations: &[(Dialect::Glow, |model, _, report| glow::from_onnx(model, report))],
+        ..REWRITTEN
+    },
+    glow: Lowering {
+        coverage: Some(coverage_of_whole),
+        is_rewritten: false,
+        translations: &[(Dialect::Onnx, |model, _, report| glow::to_onnx(model, report))],
+        ..REWRITTEN
+    },
+    caffe2: Lowering {
+        coverage: Some(caffe2::coverage),
+        applies_startup: true,
+        translations: &[
+            (Dialect::Onnx, caffe2::to_onnx),
+            (Dialect::Glow, |model, _, report| caffe2::to_glow(model, report)),
+        ],
+        ..REWRITTEN
+    },
+    torch: Lowering {
+        coverage: Some(torch::coverage),
+        translations: &[(Dialect::Onnx, torch::to_onnx)],
+        fix_inputs: Some(torch::fix_inputs),
+        ..REWRITTEN
+    },
+};
+
 fn translation(from: Dialect, to: Dialect) -> Option<Translation> {
-    match from {
-        Dialect::Glow if to == Dialect::Onnx => {
-            Some(|model, _, report| glow::to_onnx(model, report))
-        }
-        Dialect::Onnx if to == Dialect::Glow => {
-            Some(|model, _, report| glow::from_onnx(model, report))
-        }
-        Dialect::Mxnet if to == Dialect::Onnx => Some(mxnet::to_onnx),
-        Dialect::Caffe2 if to == Dialect::Onnx => Some(caffe2::to_onnx),
-        Dialect::Torch if to == Dialect::Onnx => Some(torch::to_onnx),
-        Dialect::Caffe2 if to == Dialect::Glow => {
-            Some(|model, _, report| caffe2::to_glow(model, report))
-        }
-        Dialect::Paddle if to == Dialect::Onnx => Some(paddle::to_onnx),
-        Dialect::Pir if to == Dialect::Onnx => Some(pir::to_onnx),
-        Dialect::Pir if to == Dialect::Paddle => {
-            Some(|model, _, report| pir::to_paddle(model, report))
-        }
-        Dialect::Glow
-        | Dialect::Onnx
-        | Dialect::Paddle
-        | Dialect::Pir
-        | Dialect::Mxnet
-        | Dialect::Caffe2
-        | Dialect::Torch => None,
-    }
+    let all = LOWERINGS.of(from).translations;
+    all.iter().find(|(known, _)| *known == to).map(|(_, translation)| *translation)
 }
 
 /// Whether programs of one dialect can be translated to another.
@@ -224,7 +262,7 @@ pub fn lower_with(
     Some(lowered.map(|(mut lowered, origins)| {
         for (name, program) in std::mem::take(&mut model.programs) {
             // A lowering may have applied the startup program.
-            let is_applied = dialect == Dialect::Caffe2 && name == Programs::STARTUP;
+            let is_applied = LOWERINGS.of(dialect).applies_startup && name == Programs::STARTUP;
             if name != Programs::MAIN && !is_applied {
                 lowered.programs.insert(&name, program);
             }
@@ -245,13 +283,15 @@ pub fn fix_inputs(
     values: &[(String, AttributeValue)],
 ) -> Result<(), (String, Finding)> {
     let Some((first, _)) = values.first() else { return Ok(()) };
-    match model.main().map(|program| program.dialect) {
-        Some(Dialect::Torch) => torch::fix_inputs(model, values),
-        Some(other) => {
-            let what = format!("inputs of {} programs are tensors", other.framework());
+    let Some(dialect) = model.main().map(|program| program.dialect) else {
+        return Err((first.clone(), "there is no program".into()));
+    };
+    match LOWERINGS.of(dialect).fix_inputs {
+        Some(fix_inputs) => fix_inputs(model, values),
+        None => {
+            let what = format!("inputs of {} programs are tensors", dialect.framework());
             Err((first.clone(), what.into()))
         }
-        None => Err((first.clone(), "there is no program".into())),
     }
 }
 

@@ -55,7 +55,7 @@ pub use limits::Limits;
 pub use lod::{Lod, LodError};
 pub use model::{Checksum, Model, Parameter};
 pub use nested::{MAX_DEPTH, Nested, TooDeep};
-pub use program::{Block, Dialect, Function, Op, Operand, Topology, Var};
+pub use program::{Block, ByDialect, Dialect, Function, Op, Operand, Topology, Var};
 pub use programs::Programs;
 pub use report::{Loss, Report, some};
 pub use reserved::Reserved;

@@ -69,10 +69,9 @@ pub struct Function {
     pub operator_versions: Vec<(String, i64)>,
 }
 
-/// The framework whose rules the operators of a program follow.
-///
-/// Match it without a `_` arm, so that each use handles a new dialect explicitly.
+/// The framework whose rules the operators of a program follow. What differs between them is in tables: [`ByDialect`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum Dialect {
     /// PaddlePaddle up to 2.x, and 3.x without PIR.
     Paddle,
@@ -88,6 +87,34 @@ pub enum Dialect {
     Caffe2,
     /// PyTorch: operators over values, some of which are views of others and may be written in place.
     Torch,
+}
+
+/// Something for each dialect: the row of a table. The compiler lists the tables that lack a new dialect.
+#[doc(hidden)]
+#[derive(Clone, Copy, Debug)]
+pub struct ByDialect<T> {
+    pub paddle: T,
+    pub pir: T,
+    pub mxnet: T,
+    pub onnx: T,
+    pub glow: T,
+    pub caffe2: T,
+    pub torch: T,
+}
+
+impl<T> ByDialect<T> {
+    /// Returns what a dialect has.
+    pub const fn of(&self, dialect: Dialect) -> &T {
+        match dialect {
+            Dialect::Paddle => &self.paddle,
+            Dialect::Pir => &self.pir,
+            Dialect::Mxnet => &self.mxnet,
+            Dialect::Onnx => &self.onnx,
+            Dialect::Glow => &self.glow,
+            Dialect::Caffe2 => &self.caffe2,
+            Dialect::Torch => &self.torch,
+        }
+    }
 }
 
 /// An operator of a block.

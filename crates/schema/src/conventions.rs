@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use lodstone_model::{
-    Attribute, AttributeValue, Dialect, Model, Op, Parameter, Program, Tensor, Var,
+    Attribute, AttributeValue, ByDialect, Model, Op, Parameter, Program, Tensor, Var,
 };
 
 use crate::onnx::infer::Inference;
@@ -69,15 +69,16 @@ pub struct Interface<'a> {
 
 /// Returns the conventions of a program's dialect.
 pub fn conventions(program: &Program) -> &'static Conventions {
-    match program.dialect {
-        Dialect::Mxnet => &mxnet::CONVENTIONS,
-        Dialect::Onnx => &onnx::CONVENTIONS,
-        Dialect::Glow => &glow::CONVENTIONS,
-        Dialect::Paddle => &paddle::CONVENTIONS,
-        Dialect::Pir => &pir::CONVENTIONS,
-        Dialect::Caffe2 => &caffe2::CONVENTIONS,
-        Dialect::Torch => &torch::CONVENTIONS,
-    }
+    const ALL: ByDialect<&Conventions> = ByDialect {
+        paddle: &paddle::CONVENTIONS,
+        pir: &pir::CONVENTIONS,
+        mxnet: &mxnet::CONVENTIONS,
+        onnx: &onnx::CONVENTIONS,
+        glow: &glow::CONVENTIONS,
+        caffe2: &caffe2::CONVENTIONS,
+        torch: &torch::CONVENTIONS,
+    };
+    ALL.of(program.dialect)
 }
 
 /// Returns the operators of a program that are not `known`, as (domain, kind), sorted and without duplicates.

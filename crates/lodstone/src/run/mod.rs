@@ -19,7 +19,7 @@ use std::str::FromStr;
 use std::sync::Arc;
 
 pub use lodstone_engine::{NUMERICS, OperatorTime, Profile, Threads, cpu_level};
-use lodstone_model::{Dialect, Model, Parameter};
+use lodstone_model::{Model, Parameter};
 use lodstone_schema::conventions;
 use lodstone_store::{Location, Progress};
 
@@ -135,8 +135,7 @@ impl Session {
     pub fn new(model: &Model, options: &RunOptions) -> Result<Self> {
         let program = model.main();
         let program = program.ok_or_else(|| no_program(model))?;
-        let row = RUNS.iter().find(|row| row.dialect == program.dialect);
-        let row = row.ok_or_else(|| not_run(program.dialect))?;
+        let prepare = RUNS.of(program.dialect).prepare;
         let (inputs, values) = (required_inputs(model)?, values(model));
         let mut unknown = options.fetch.iter().filter(|name| !is_known(name, &values)).peekable();
         if unknown.peek().is_some() {
@@ -147,7 +146,7 @@ impl Session {
                 return Err(no_output(model, name, |_| true));
             }
         }
-        Ok(Self { runner: (row.prepare)(model, options)?, inputs, values })
+        Ok(Self { runner: prepare(model, options)?, inputs, values })
     }
 
     /// Returns the names of the inputs without a default value, in the order of the program.
@@ -239,11 +238,6 @@ fn required_inputs(model: &Model) -> Result<(Vec<String>, Vec<String>)> {
     let constants: HashSet<&str> =
         model.parameters.iter().map(|parameter| parameter.name.as_str()).collect();
     Ok(names.partition(|name| !constants.contains(name.as_str())))
-}
-
-fn not_run(dialect: Dialect) -> Error {
-    let operation = format!("running {} programs", dialect.framework());
-    Error::NotSupported { operation, why: None }
 }
 
 /// Returns the default directories for the operators of the model at a path: they may load from its directory, and save
