@@ -35,7 +35,7 @@ const STYLES: Styles = Styles::styled()
 /// Open deep-learning models without the framework that wrote them
 ///
 /// Data goes to stdout, everything else to stderr. Exit codes: 0 success or yes, 1 no, 2 error or unknown. With --json, an
-/// error is a document on stdout, too: `{"schema": 1, "error": {"message": "...", "hint": "..."}}`.
+/// error is a document on stdout, too: `{"schema": 1, "error": {"kind": "...", "message": "...", "hint": "..."}}`.
 /// A path of `-` is standard input or standard output. Addresses work like paths: `s3://bucket/path`, `gs://`, `az://`,
 /// `hf://org/repository@revision/path`, `https://`.
 #[derive(Parser)]

@@ -101,6 +101,9 @@ struct Failed {
 
 #[derive(Serialize)]
 struct Description {
+    /// What kind of error it is, if the library reported it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    kind: Option<&'static str>,
     message: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     hint: Option<String>,
@@ -115,7 +118,8 @@ pub(crate) fn error(failure: &(dyn Error + 'static)) {
 /// has not.
 pub(crate) fn error_about(path: Option<&Path>, failure: &(dyn Error + 'static)) {
     if EXPECTS_DOCUMENT.load(Ordering::Relaxed) {
-        let error = Description { message: failure.to_string(), hint: hint::of(failure) };
+        let kind = lodstone::ErrorKind::of(failure).map(lodstone::ErrorKind::name);
+        let error = Description { kind, message: failure.to_string(), hint: hint::of(failure) };
         // A closed stdout is reported below, if anywhere.
         let _ = json(&Failed { schema: 1, path: path.map(shown), error });
     }

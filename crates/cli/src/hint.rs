@@ -48,6 +48,9 @@ pub(crate) fn of(failure: &(dyn Error + 'static)) -> Option<String> {
     if let Some(hint) = crate::remote::hint(failure) {
         return Some(hint);
     }
+    if let Some(error) = failure.downcast_ref() {
+        return of_checkpoint(error);
+    }
     let hint = match failure.downcast_ref::<Lodstone>()? {
         Lodstone::Lossy(losses) if losses.keys().eq([&Loss::Program]) => {
             match losses.values().flatten().all(|lost| lost.starts_with("the program `")) {
@@ -70,6 +73,7 @@ pub(crate) fn of(failure: &(dyn Error + 'static)) -> Option<String> {
         }
         Lodstone::NoLowering { .. } | Lodstone::CastProgram => WEIGHTS,
         Lodstone::Format(error) => return of_format(error),
+        Lodstone::Checkpoint(error) => return of_checkpoint(error),
         Lodstone::InvalidOption { option, .. } => {
             OPTIONS.iter().find(|(name, _)| name == option).map(|(_, hint)| *hint)?
         }
@@ -114,6 +118,17 @@ pub(crate) fn of(failure: &(dyn Error + 'static)) -> Option<String> {
         _ => return None,
     };
     Some(hint.to_owned())
+}
+
+fn of_checkpoint(error: &lodstone::checkpoint::Error) -> Option<String> {
+    use lodstone::checkpoint::Error as C;
+    match error {
+        C::Absent { .. } => {
+            Some("run `lodstone checkpoint list DIR` to list the checkpoints".to_owned())
+        }
+        C::Format(error) => of_format(error),
+        _ => None,
+    }
 }
 
 fn of_format(error: &lodstone::formats::Error) -> Option<String> {

@@ -15,6 +15,7 @@ mod faults;
 mod habits;
 mod hints;
 mod inspect;
+mod keywords;
 mod program;
 mod recover;
 mod remote;

@@ -130,11 +130,17 @@ fn an_error_of_a_command_that_prints_json_is_json() {
     assert!(failed.err.starts_with("error: "), "{}", failed.err);
     let document: Value = serde_json::from_str(&failed.out).expect("JSON");
     assert_eq!(document["schema"], 1);
+    assert_eq!(document["error"]["kind"], "no-model");
     assert!(text(&document["error"], "message").contains("no/such/model"), "{document}");
     let out = root().join("target/x.nothing").display().to_string();
     let failed = run(["convert", DIGITS, &out, "--json"]);
     let document: Value = serde_json::from_str(&failed.out).expect("JSON");
     assert!(text(&document["error"], "hint").contains("--to FORMAT"), "{document}");
+    // Of a checkpoint, too.
+    let failed = run(["checkpoint", "show", "no/such/checkpoint", "--json"]);
+    let document: Value = serde_json::from_str(&failed.out).expect("JSON");
+    assert_eq!(document["error"]["kind"], "no-model", "{document}");
+    assert!(text(&document["error"], "hint").contains("checkpoint list"), "{document}");
     // Several paths: a document for each.
     let failed = run(["verify", DIGITS, "no/such/model", "--json"]);
     let documents = serde_json::Deserializer::from_str(&failed.out).into_iter::<Value>();

@@ -157,7 +157,7 @@ pub use adapt::Renames;
 pub use byte_map::byte_map;
 pub use convert::{ConvertOptions, Target, convert};
 pub use diff::{DiffOptions, diff};
-pub use error::{Error, Result};
+pub use error::{Error, ErrorKind, Result};
 pub use infer::infer_shapes;
 pub use inspect::{InspectOptions, inspect};
 pub use open::{open, open_bytes, open_with, recover};

@@ -1,7 +1,9 @@
 //! Hints: how a caller in Python can resolve an error.
 
+use lodstone::checkpoint::Error as CheckpointError;
 use lodstone::finding::Code;
 use lodstone::formats::Error as FormatError;
+use lodstone::paddle::program::Error as ProgramError;
 use lodstone::store::Error as StoreError;
 use lodstone::{Error, Loss};
 
@@ -71,6 +73,15 @@ pub(crate) fn of(error: &Error) -> Option<String> {
         }
         Error::NoLowering { .. } | Error::CastProgram => WEIGHTS,
         Error::Format(error) => return of_format(error),
+        Error::Checkpoint(CheckpointError::Absent { .. }) => {
+            "`lodstone.checkpoint.steps(directory)` lists the steps that exist"
+        }
+        Error::Checkpoint(CheckpointError::Format(error)) => return of_format(error),
+        Error::Checkpoint(CheckpointError::Store(error)) => return of_store(error),
+        Error::Build(ProgramError::UnknownOrder { .. }) => {
+            "pass `program`, which saves the file, or the names of its records"
+        }
+        Error::Build(ProgramError::Format(error)) => return of_format(error),
         Error::InvalidOption { option, .. } => row(option).map(|(.., hint)| *hint)?,
         Error::NoProgram { others, .. } => {
             return others.first().map(|name| format!("open the model with `program=\"{name}\"`"));
@@ -108,20 +119,24 @@ fn of_format(error: &FormatError) -> Option<String> {
         FormatError::NoProgram { alone, .. } => {
             return Some(format!("pass `to=\"{alone}\"`, or open the program with its parameters"));
         }
-        FormatError::Store(StoreError::Exists { .. }) => {
-            "remove it, write to another path, or omit `no_clobber`"
-        }
-        FormatError::Store(StoreError::Limit { limit, .. }) if limit.is_option() => {
-            "pass `raise_limits=10` if you trust the file; it may take ten times the memory"
-        }
-        FormatError::Store(
-            StoreError::Damaged { .. } | StoreError::Resized { .. } | StoreError::Unusable { .. },
-        ) => {
-            "`lodstone.verify` lists all damage; pass `verify=False` to read it anyway; \
-             `lodstone.seal(path, replace=True)` seals the current contents"
-        }
+        FormatError::Store(error) => return of_store(error),
         FormatError::Unsealed { .. } => {
             "`lodstone.seal` adds it to the seal; pass `verify=False` to read it anyway"
+        }
+        _ => return None,
+    };
+    Some(hint.to_owned())
+}
+
+fn of_store(error: &StoreError) -> Option<String> {
+    let hint = match error {
+        StoreError::Exists { .. } => "remove it, write to another path, or omit `no_clobber`",
+        StoreError::Limit { limit, .. } if limit.is_option() => {
+            "pass `raise_limits=10` if you trust the file; it may take ten times the memory"
+        }
+        StoreError::Damaged { .. } | StoreError::Resized { .. } | StoreError::Unusable { .. } => {
+            "`lodstone.verify` lists all damage; pass `verify=False` to read it anyway; \
+             `lodstone.seal(path, replace=True)` seals the current contents"
         }
         _ => return None,
     };

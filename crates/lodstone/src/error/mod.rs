@@ -1,5 +1,7 @@
 //! The errors of this crate.
 
+mod kind;
+
 use std::collections::BTreeMap;
 
 use lodstone_model::{DType, Dialect, Loss, Model, Programs, some};
@@ -11,6 +13,8 @@ use crate::names::similar;
 
 #[cfg(feature = "runtime")]
 use crate::dialects::runtime;
+
+pub use kind::ErrorKind;
 
 /// The result of an operation of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
