@@ -53,7 +53,7 @@ impl<'py> Arguments<'py> {
     /// Returns the options for opening a model.
     pub(crate) fn opening(&self) -> PyResult<OpenOptions> {
         Ok(OpenOptions::default()
-            .with_params(self.get::<Option<PathBuf>>("params")?.map(Location::from))
+            .with_params(self.get::<Option<Place>>("params")?.map(Location::from))
             .with_mmap(self.get("mmap")?)
             .with_verify(self.get("verify")?)
             .with_limits(
@@ -208,11 +208,46 @@ pub(crate) fn unknown_of<T: AsRef<str>>(
     PyValueError::new_err(what)
 }
 
+/// A path, or an address of another machine's store, such as `hf://organization/repository/file`.
+pub(crate) struct Place(Location);
+
+impl<'py> FromPyObject<'_, 'py> for Place {
+    type Error = PyErr;
+
+    fn extract(object: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
+        let path: PathBuf = object.extract()?;
+        #[cfg(feature = "remote")]
+        if let Some((scheme, rest)) = path.to_str().and_then(address) {
+            if scheme.eq_ignore_ascii_case("file") {
+                return Ok(Self(rest.into()));
+            }
+            let options = lodstone::remote::Options::default()
+                .with_interrupt(lodstone::remote::Interrupt::new(crate::work::is_interrupted));
+            let location = lodstone::remote::location(&format!("{scheme}://{rest}"), &options);
+            return location.map(Self).map_err(|fault| PyValueError::new_err(fault.to_string()));
+        }
+        Ok(Self(path.into()))
+    }
+}
+
+/// Returns the scheme of an address, and what follows `://`.
+#[cfg(feature = "remote")]
+fn address(path: &str) -> Option<(&str, &str)> {
+    let is_scheme = |it: &str| !it.is_empty() && it.bytes().all(|it| it.is_ascii_alphanumeric());
+    path.split_once("://").filter(|(scheme, _)| is_scheme(scheme))
+}
+
+impl From<Place> for Location {
+    fn from(place: Place) -> Self {
+        place.0
+    }
+}
+
 /// An open model, or the path of a model.
 #[derive(FromPyObject)]
 pub(crate) enum Source<'py> {
     Open(Bound<'py, Model>),
-    Path(PathBuf),
+    Path(Place),
 }
 
 impl Source<'_> {
@@ -228,7 +263,7 @@ impl Source<'_> {
 /// A source that can be sent to another thread.
 pub(crate) enum Ready {
     Open(Arc<lodstone::Model>),
-    Path(PathBuf),
+    Path(Place),
 }
 
 impl Ready {

@@ -1,7 +1,6 @@
 //! Checkpoints of arrays.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 
 use lodstone::Parameter;
@@ -11,6 +10,7 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use serde_json::{Value, json};
 
+use crate::arguments::Place;
 use crate::errors::{raise, raise_checkpoint};
 use crate::model::{Model, json};
 use crate::program::{ProgramContents, Scope, Training};
@@ -78,7 +78,7 @@ impl Manager {
     #[new]
     fn new(
         py: Python<'_>,
-        directory: PathBuf,
+        directory: Place,
         keep: Option<usize>,
         container: &str,
     ) -> PyResult<Self> {
@@ -90,7 +90,7 @@ impl Manager {
             other => return Err(PyValueError::new_err(format!("unknown container `{other}`"))),
         };
         let options = ManagerOptions::default().with_keep(keep).with_container(container);
-        let opened = py.detach(|| lodstone::checkpoint::Manager::open(&directory, options));
+        let opened = py.detach(|| lodstone::checkpoint::Manager::open(directory, options));
         let manager = opened.map_err(|error| raise_checkpoint(py, error))?;
         Ok(Self(Mutex::new(Some(manager))))
     }
@@ -169,40 +169,40 @@ impl Manager {
 }
 
 #[pyfunction]
-pub(crate) fn checkpoint_steps(py: Python<'_>, directory: PathBuf) -> PyResult<Vec<u64>> {
-    let found = py.detach(|| serials(&directory)).map_err(|error| raise_checkpoint(py, error))?;
+pub(crate) fn checkpoint_steps(py: Python<'_>, directory: Place) -> PyResult<Vec<u64>> {
+    let found = py.detach(|| serials(directory)).map_err(|error| raise_checkpoint(py, error))?;
     Ok(found.iter().map(|serial| serial.step).collect())
 }
 
 #[pyfunction]
 pub(crate) fn checkpoint_load(
     py: Python<'_>,
-    directory: PathBuf,
+    directory: Place,
     step: Option<u64>,
 ) -> PyResult<Model> {
-    let opened = py.detach(|| lodstone::open::open_serial(&Serial::find(&directory, step)?));
+    let opened = py.detach(|| lodstone::open::open_serial(&Serial::find(directory, step)?));
     opened.map(Model::new).map_err(|error| raise(py, error))
 }
 
 #[pyfunction]
 pub(crate) fn checkpoint_manifest(
     py: Python<'_>,
-    directory: PathBuf,
+    directory: Place,
     step: Option<u64>,
 ) -> PyResult<Bound<'_, PyAny>> {
-    let manifest = py.detach(|| Serial::find(&directory, step)?.manifest());
+    let manifest = py.detach(|| Serial::find(directory, step)?.manifest());
     json(py, &manifest.map_err(|error| raise_checkpoint(py, error))?)
 }
 
 #[pyfunction]
 pub(crate) fn checkpoint_verify(
     py: Python<'_>,
-    directory: PathBuf,
+    directory: Place,
     step: Option<u64>,
     progress: Option<Py<PyAny>>,
 ) -> PyResult<Vec<String>> {
     let work =
-        |progress: &_| lodstone::verify::verify_serial(&Serial::find(&directory, step)?, progress);
+        |progress: &_| lodstone::verify::verify_serial(&Serial::find(directory, step)?, progress);
     let found = run(py, progress.as_ref(), work)?;
     found.map_err(|error| raise(py, error))
 }

@@ -1,7 +1,6 @@
 //! The functions of the module.
 
 use std::collections::{BTreeMap, HashMap};
-use std::path::PathBuf;
 
 use lodstone::ops::OperatorTarget;
 use lodstone::{
@@ -14,7 +13,7 @@ use pyo3::pybacked::PyBackedBytes;
 use pyo3::types::PyBytes;
 use serde_json::json;
 
-use crate::arguments::{Arguments, Source, renames, unknown_of};
+use crate::arguments::{Arguments, Place, Source, renames, unknown_of};
 use crate::errors::raise;
 use crate::model::{Model, json};
 use crate::tensor::Tensor;
@@ -24,7 +23,7 @@ use crate::work::run;
 type Found<'py> = PyResult<Bound<'py, PyAny>>;
 
 #[pyfunction]
-pub(crate) fn open(py: Python<'_>, path: PathBuf, opening: Arguments<'_>) -> PyResult<Model> {
+pub(crate) fn open(py: Python<'_>, path: Place, opening: Arguments<'_>) -> PyResult<Model> {
     let options = opening.opening()?;
     let opened =
         run(py, None, |progress| lodstone::open_with(path, &options.stopped_by(progress)))?;
@@ -50,7 +49,7 @@ pub(crate) fn open_bytes(
 pub(crate) fn convert<'py>(
     py: Python<'py>,
     source: Source<'py>,
-    out: PathBuf,
+    out: Place,
     opening: Arguments<'py>,
     converting: Arguments<'py>,
     progress: Option<Py<PyAny>>,
@@ -68,7 +67,7 @@ pub(crate) fn save<'py>(
     tensors: Vec<Bound<'py, Tensor>>,
     metadata: BTreeMap<String, String>,
     notes: BTreeMap<String, String>,
-    out: PathBuf,
+    out: Place,
     converting: Arguments<'py>,
     progress: Option<Py<PyAny>>,
 ) -> Found<'py> {
@@ -149,8 +148,8 @@ fn write<'py>(
 #[pyfunction]
 pub(crate) fn verify<'py>(
     py: Python<'py>,
-    path: PathBuf,
-    params: Option<PathBuf>,
+    path: Place,
+    params: Option<Place>,
     progress: Option<Py<PyAny>>,
 ) -> Found<'py> {
     let params = params.map(Location::from);
@@ -163,8 +162,8 @@ pub(crate) fn verify<'py>(
 #[pyfunction]
 pub(crate) fn seal<'py>(
     py: Python<'py>,
-    path: PathBuf,
-    params: Option<PathBuf>,
+    path: Place,
+    params: Option<Place>,
     replace: bool,
     progress: Option<Py<PyAny>>,
 ) -> Found<'py> {
@@ -225,7 +224,7 @@ pub(crate) fn operators<'py>(py: Python<'py>, model: Source<'py>, target: &str) 
 #[pyfunction]
 pub(crate) fn scan<'py>(
     py: Python<'py>,
-    path: PathBuf,
+    path: Place,
     ignore: Vec<String>,
     allow_import: Vec<String>,
     progress: Option<Py<PyAny>>,
@@ -248,7 +247,7 @@ pub(crate) fn scan<'py>(
 #[pyfunction]
 pub(crate) fn byte_map<'py>(
     py: Python<'py>,
-    path: PathBuf,
+    path: Place,
     tensor: Option<String>,
     opening: Arguments<'py>,
 ) -> Found<'py> {

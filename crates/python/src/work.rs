@@ -1,6 +1,8 @@
 //! Long work, with progress and cancellation.
 
 use std::io;
+#[cfg(feature = "remote")]
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::sync::{Mutex, MutexGuard, TryLockError};
 use std::thread;
@@ -17,6 +19,23 @@ const PAUSE: Duration = Duration::from_millis(50);
 /// The interval between attempts to take a lock.
 const RETRY: Duration = Duration::from_micros(200);
 
+/// Whether a signal handler has raised an exception since the last work began: what waits for a server stops.
+#[cfg(feature = "remote")]
+static INTERRUPTED: AtomicBool = AtomicBool::new(false);
+
+#[cfg(feature = "remote")]
+pub(crate) fn is_interrupted() -> bool {
+    INTERRUPTED.load(Ordering::Relaxed)
+}
+
+/// Sets whether waiting stops.
+fn set_interrupted(is_interrupted: bool) {
+    #[cfg(feature = "remote")]
+    INTERRUPTED.store(is_interrupted, Ordering::Relaxed);
+    #[cfg(not(feature = "remote"))]
+    let _ = is_interrupted;
+}
+
 /// Runs work without the GIL. Meanwhile, `callback` is called with the number of bytes processed.
 ///
 /// # Errors
@@ -27,6 +46,7 @@ pub(crate) fn run<T: Send>(
     work: impl FnOnce(&Progress) -> T + Send,
 ) -> PyResult<T> {
     let progress = Progress::default();
+    set_interrupted(false);
     let (result, stopped) = py.detach(|| {
         thread::scope(|scope| {
             let (ended, end) = channel::<()>();
@@ -118,6 +138,7 @@ fn watch(end: &Receiver<()>, progress: &Progress, callback: Option<&Py<PyAny>>) 
             && let Err(error) = check(progress, callback)
         {
             progress.cancel();
+            set_interrupted(true);
             stopped = Some(error);
         }
     }

@@ -30,6 +30,21 @@ def test_missing_models(tmp_path):
     assert told.returncode == 2 and f"error: {error}\n" in told.stderr
 
 
+def test_addresses(digits):
+    model = lodstone.open(f"file://{digits}")
+    assert model.format == lodstone.open(digits).format
+    with pytest.raises(ValueError, match="unknown scheme `gopher://`, expected .*`hf://`"):
+        lodstone.open("gopher://host/model.onnx")
+    # An address on this machine is refused before a request is sent.
+    error = raised(Exception, lambda: lodstone.open("http://127.0.0.1:9/model.onnx"))
+    assert "private" in str(error) and "127.0.0.1" in str(error)
+
+
+def test_hints_of_checkpoints_and_programs(tmp_path):
+    error = raised(lodstone.NoModelError, lambda: lodstone.checkpoint.load(tmp_path))
+    assert "lodstone.checkpoint.steps" in error.hint
+
+
 def test_unknown_formats(tmp_path):
     (tmp_path / "text").write_text("no model at all")
     error = raised(lodstone.UnknownFormatError, lambda: lodstone.open(tmp_path / "text"))

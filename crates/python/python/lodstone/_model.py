@@ -200,7 +200,7 @@ def open(
 ) -> Model:
     """Opens a model: a file, a directory, or the prefix that its files share; bytes, or an open file.
 
-    The format is detected by content. Tensors are read on first access; those of a model in bytes share the bytes, and
+    An address such as `hf://organization/repository/file` works like a path. The format is detected by content. Tensors are read on first access; those of a model in bytes share the bytes, and
     an open file is read completely. `params` is the path of the parameters, if they are not in the format's default
     location. Files may be mapped into memory unless `mmap` is false. Sealed files are compared with their seal when
     they are read, unless `verify` is false. `program` is the name of the program to open, without the others, of a model
