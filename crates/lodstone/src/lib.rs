@@ -162,9 +162,8 @@ pub use lodstone_engine::{NUMERICS, OperatorTime, Profile, Threads, cpu_level};
 pub use lodstone_formats::safetensors::code as safetensors_dtype;
 pub use lodstone_formats::torch::has_meta;
 pub use lodstone_formats::{
-    ByteMap, Error as FormatError, ExternalData, FORMATS, Format, OpenOptions, Planned,
-    SHARD_FORMATS, SealedFile, ShardFormat, WriteOptions, safetensors::Shard,
-    title as format_title,
+    ByteMap, Error as FormatError, ExternalData, FORMATS, Format, OpenOptions, Planned, SealedFile,
+    ShardFormat, WriteOptions, safetensors::Shard, shard_formats, title as format_title,
 };
 pub use lodstone_model::{
     Attribute, AttributeValue, Block, ByteString, DType, Dialect, Dim, Element, ElementError,

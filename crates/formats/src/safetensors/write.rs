@@ -12,9 +12,11 @@ use super::aliases::{FRAMEWORK, collapse};
 use super::header::Header;
 use super::layout::Layout;
 use super::{CODES, FORMAT, INDEX, MAX_HEADER, METADATA, NAME, code, numbered, size_of};
+use crate::error::{Error, Result};
+use crate::options::WriteOptions;
 use crate::registry::named;
 use crate::sharding::{Item, Shard, ShardFormat, Sharding};
-use crate::{Error, Result, Staged, WriteOptions};
+use crate::staged::Staged;
 
 /// Writes one file, or, with [`max_shard_size`](WriteOptions::max_shard_size), several files and
 /// an index.
