@@ -6,7 +6,8 @@
 use lodstone_model::Limits;
 use lodstone_store::{Blob, Cursor, Field};
 
-use crate::{Error, Probe, Result};
+use crate::error::{Error, Result};
+use crate::format::Probe;
 
 /// The fields of a file.
 #[derive(Debug)]

@@ -1,12 +1,17 @@
 //! Descriptions of formats.
 
 use bytes::Bytes;
-use lodstone_model::{Model, Residual, Tensor};
+use lodstone_model::{Limits, Model, Residual, Tensor};
 use lodstone_store::{Blob, Location, check_unreserved};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::{Error, Holds, OpenOptions, Result, Staged, WriteOptions, Written};
+use crate::byte_map::Mapper;
+use crate::error::{Error, Result};
+use crate::options::{Holds, OpenOptions, WriteOptions};
+use crate::scan::Opaque;
+use crate::sharding::ShardFormat;
+use crate::staged::{Staged, Written};
 
 /// A format: detection, capabilities, reader and writer.
 #[derive(Debug)]
@@ -15,12 +20,16 @@ pub struct Format {
     pub name: &'static str,
     /// A short description.
     pub title: &'static str,
+    /// The framework that defines the format, by the name that it is known by.
+    pub framework: &'static str,
+    /// The framework of its tensors, as metadata of other formats names it.
+    pub framework_tag: Option<&'static str>,
     /// What the format can represent.
     pub holds: Holds,
+    /// The models that the writer accepts, of those that the format can represent.
+    pub writes: Writes,
     /// The format for tensors alone, if files of this one have no meaning without a program.
     pub alone: Option<&'static str>,
-    /// The framework of its tensors, as metadata of other formats names it.
-    pub framework: Option<&'static str>,
     /// Whether the format can be [split](WriteOptions::max_shard_size) into files of a maximum size.
     pub splits: bool,
     /// Whether the format supports [aligned](WriteOptions::align) elements.
@@ -44,10 +53,80 @@ pub struct Format {
     pub reads_member: fn(&str) -> bool,
     /// Strips the prefix that some formats add to a tensor name for the kind of its variable.
     pub variable_of: fn(&str) -> &str,
+    /// The byte maps of its files, each with its detection. A file has the first one, in the order of formats, that
+    /// detects it.
+    pub byte_maps: &'static [&'static Mapper],
+    /// The names of the files of a model, unless it is a single file with the extension: tests make such models.
+    pub files: &'static [&'static str],
+    /// The bounds and the structure of its files, if a model is a single file: tests damage such files at every byte.
+    pub structure: Option<Structure>,
+    /// The layout in shards, if the format has one.
+    pub shards: Option<&'static ShardFormat>,
+    /// Returns the parts of a file of the format that other software interprets; scans inspect them by themselves.
+    pub(crate) opaque: Option<fn(&Blob, &Limits) -> Option<Opaque>>,
     /// Opens a model.
     pub read: fn(&Location, &OpenOptions) -> Result<Model>,
     /// Stages a model without publishing it.
     pub stage: fn(&Model, &Location, &WriteOptions) -> Result<Staged>,
+}
+
+/// The models that a writer accepts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Writes {
+    /// Models of all formats.
+    All,
+    /// Models of its own format, which may be edited.
+    Own,
+    /// Models of its own format that were not edited.
+    Unedited,
+}
+
+/// The bounds of a reader of single files, and the places where such files have structure.
+#[derive(Clone, Copy, Debug)]
+pub struct Structure {
+    /// The memory that the reader may hold: this many times the bytes of the file ...
+    pub memory_factor: usize,
+    /// ... plus this many bytes.
+    pub memory_constant: usize,
+    /// Bytes that have a meaning in the format.
+    pub tokens: &'static [u8],
+    /// The number of structural bytes at the beginning of a file.
+    pub head: usize,
+    /// The number of structural bytes at the end of a file.
+    pub tail: usize,
+}
+
+impl Structure {
+    /// Messages, records and headers of binary numbers.
+    pub(crate) const BINARY: Self = Self {
+        memory_factor: 2,
+        memory_constant: 64 << 10,
+        // Ends of ranges, and tags.
+        tokens: &[0, 1, 8, 0x7f, 0x80, 0xfe, 0xff, 0x0a],
+        head: 128,
+        tail: 0,
+    };
+
+    /// Protobuf's text format.
+    pub(crate) const TEXT: Self = Self { tokens: b"0123456789{}[]<>:\"\\#,;-.ef", ..Self::BINARY };
+
+    /// NumPy's arrays, alone or in an archive.
+    pub(crate) const ARRAYS: Self = Self {
+        memory_factor: 2,
+        memory_constant: 768 << 10,
+        tokens: b"0123456789(){},:'<>\xff",
+        head: 600,
+        tail: 600,
+    };
+
+    /// Pickles. A value of one byte is a struct.
+    pub(crate) const PICKLE: Self = Self {
+        memory_factor: 200,
+        memory_constant: 1 << 20,
+        tokens: b"(.012RbceiohjqrstuX\x80\x81\x85\x86\x87\x8c\x93\x94\x95",
+        head: 600,
+        tail: 64,
+    };
 }
 
 /// Opens the tensor at an index, counted from 0, without reading the elements of those before it; `None` if the file
@@ -77,6 +156,35 @@ pub struct Probe<'a> {
 }
 
 impl Format {
+    /// A format without special properties, which others are based on. It detects, reads and writes nothing.
+    pub(crate) const PLAIN: Self = Self {
+        name: "",
+        title: "",
+        framework: "",
+        framework_tag: None,
+        holds: Holds::NOTHING,
+        writes: Writes::All,
+        alone: None,
+        splits: false,
+        aligns: false,
+        externals: false,
+        extension: "",
+        other_extensions: &[],
+        into_directory: false,
+        prefix: None,
+        detect: |_| false,
+        record: None,
+        reads_member: |_| false,
+        variable_of: |name| name,
+        byte_maps: &[],
+        files: &[],
+        structure: None,
+        shards: None,
+        opaque: None,
+        read: |_, _| Err(Error::internal("a format has no reader")),
+        stage: |_, _, _| Err(Error::internal("a format has no writer")),
+    };
+
     /// Writes a model.
     ///
     /// # Errors

@@ -68,11 +68,10 @@ pub use grown::{Repeated, repeated};
 
 pub use byte_map::{ByteMap, Mapper, Recorded, UNREAD};
 pub use error::{Error, Result};
-pub use format::{Format, OpenRecord, Prefix, Probe};
+pub use format::{Format, OpenRecord, Prefix, Probe, Structure, Writes};
 pub use options::{ExternalData, Holds, OpenOptions, WriteOptions};
 pub use registry::{
-    BACK_ONLY, BYTE_MAPS, FORMATS, READ_ONLY, SHARD_FORMATS, UNEDITED, context, identify, named,
-    reader_of_texts, title,
+    FORMATS, READ_ONLY, byte_maps, context, identify, named, reader_of_texts, shard_formats, title,
 };
 pub use scan::{CodeEffect, Effort, Part, Pickles, pickles};
 pub use seal::entries::{ModelDir, SealEntry, Sealed, Seals, check_sealed, seal_entries};

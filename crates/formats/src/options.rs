@@ -5,7 +5,8 @@ use std::sync::Arc;
 use lodstone_model::{DType, Dialect, Limits};
 use lodstone_store::{Blob, Dir, Links, Location, Progress, SourceFile};
 
-use crate::{ModelDir, Result, Seals};
+use crate::error::Result;
+use crate::seal::entries::{ModelDir, Seals};
 
 /// Options for opening a model.
 #[derive(Clone, Debug)]
@@ -167,4 +168,24 @@ pub struct Holds {
     pub dtype: fn(DType) -> bool,
     /// Returns the element type of the same size as which the framework itself stores one without a code.
     pub stand_in: fn(DType) -> Option<DType>,
+}
+
+impl Holds {
+    /// Nothing.
+    pub(crate) const NOTHING: Self = Self {
+        tensors: false,
+        metadata: false,
+        program: None,
+        startup: false,
+        names: false,
+        unnamed: false,
+        lod: false,
+        selected_rows: false,
+        sparse: false,
+        coo: false,
+        strings: false,
+        vocabulary: false,
+        dtype: |_| false,
+        stand_in: |_| None,
+    };
 }

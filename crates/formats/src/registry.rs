@@ -3,15 +3,16 @@
 use lodstone_model::{Dialect, Limits, Model, Tensor};
 use lodstone_store::Blob;
 
+use crate::byte_map::Mapper;
 use crate::encoding::pickle::known::Use;
 #[cfg(steps)]
 use crate::encoding::protobuf::schema::Message;
+use crate::error::Result;
+use crate::format::{Format, Probe};
 use crate::onnx::{Family, Formats};
-use crate::scan::{Opaque, Outside};
+use crate::scan::Outside;
 use crate::sharding::ShardFormat;
-use crate::{
-    Format, Mapper, Probe, Result, caffe2, glow, mxnet, numpy, onnx, paddle, safetensors, torch,
-};
+use crate::{caffe2, glow, mxnet, numpy, onnx, paddle, safetensors, torch};
 
 /// Every format, in the order of detection: those with a signature first.
 pub static FORMATS: &[&Format] = &[
@@ -55,8 +56,9 @@ pub static FORMATS: &[&Format] = &[
 ];
 
 /// The formats of models in shards.
-pub static SHARD_FORMATS: [&ShardFormat; 3] =
-    [&torch::SHARDS, &paddle::SHARDS, &safetensors::SHARDS];
+pub fn shard_formats() -> impl Iterator<Item = &'static ShardFormat> {
+    FORMATS.iter().filter_map(|format| format.shards)
+}
 
 /// The formats of ONNX messages with ONNX operators.
 pub(crate) static ONNX: Formats =
@@ -84,31 +86,13 @@ pub(crate) static IMPORTS: &[fn(&str, &str) -> Option<Use>] =
 /// Whether there are such imports of names of a module.
 pub(crate) static MODULES: &[fn(&str) -> bool] = &[torch::has_module];
 
-/// The files that have byte maps, in the order of detection.
-pub static BYTE_MAPS: &[&Mapper] = &[
-    &safetensors::BYTE_MAP,
-    &mxnet::params::BYTE_MAP,
-    &mxnet::params::NPZ_BYTE_MAP,
-    &numpy::NPZ_BYTE_MAP,
-    &numpy::NPY_BYTE_MAP,
-    &torch::BYTE_MAP,
-    &torch::STREAM_BYTE_MAP,
-    &torch::METADATA_BYTE_MAP,
-    &torch::EXECUTORCH_BYTE_MAP,
-    &onnx::BYTE_MAP,
-    &onnx::ZIP_BYTE_MAP,
-    &onnx::TENSOR_BYTE_MAP,
-    &paddle::STREAM_BYTE_MAP,
-    &paddle::PROGRAM_BYTE_MAP,
-    &mxnet::states::BYTE_MAP,
-    &paddle::PICKLE_BYTE_MAP,
-];
+/// The byte maps of all formats, in the order of detection.
+pub fn byte_maps() -> impl Iterator<Item = &'static Mapper> {
+    FORMATS.iter().flat_map(|format| format.byte_maps).copied()
+}
 
 /// The ways in which frameworks store elements outside of a pickle.
 pub(crate) static OUTSIDE: &[&Outside] = &[&torch::OUTSIDE];
-
-/// The formats that contain parts for other software, which scans inspect by themselves.
-pub(crate) static OPAQUE: &[fn(&Blob, &Limits) -> Option<Opaque>] = &[torch::opaque];
 
 /// Texts that no reader recognizes, and other software loads: what they are.
 pub(crate) static TEXTS: &[fn(&str) -> Option<&'static str>] = &[caffe2::after_comments];
@@ -128,18 +112,6 @@ pub(crate) static MESSAGES: [(&Message, usize); 2] =
 
 /// Formats that are read but not written, with their titles.
 pub static READ_ONLY: &[(&str, &str)] = &[mxnet::BLOCK];
-
-/// The names of the formats whose programs are only written back, so that no other program is converted to them.
-pub static BACK_ONLY: &[&str] = &["caffe2-predictor"];
-
-/// The names of the formats whose models are only written back unchanged, so that none is converted to them.
-pub static UNEDITED: &[&str] = &[
-    torch::SCRIPT_NAME,
-    torch::EXPORTED_NAME,
-    torch::EXECUTORCH_NAME,
-    torch::DISTRIBUTED_NAME,
-    paddle::distributed::NAME,
-];
 
 /// Returns the description of the format called `name`, including formats that are only read.
 pub fn title(name: &str) -> Option<&'static str> {

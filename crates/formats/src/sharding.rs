@@ -11,7 +11,8 @@ use lodstone_store::{Blob, Output, Part, checksum};
 use serde::Deserialize;
 
 use crate::boxes::{self, Boxed};
-use crate::{Error, Holds, Result};
+use crate::error::{Error, Result};
+use crate::options::Holds;
 
 /// A format of shards.
 #[derive(Debug)]

@@ -5,7 +5,10 @@ use std::path::Path;
 use lodstone_model::{Model, Tensor};
 use lodstone_store::{Commit, Location, Output, SEAL};
 
-use crate::{Error, Format, OpenOptions, Result, Seal, SealedModel, WriteOptions};
+use crate::error::{Error, Result};
+use crate::format::Format;
+use crate::options::{OpenOptions, WriteOptions};
+use crate::seal::{Seal, SealedModel};
 
 /// The staged files of a model.
 #[derive(Debug)]

@@ -12,7 +12,9 @@ use lodstone_model::{Limits, some};
 use lodstone_store::Blob;
 
 use crate::encoding::zip;
-use crate::{Error, Probe, identify};
+use crate::error::Error;
+use crate::format::Probe;
+use crate::registry::identify;
 
 /// The signature of HDF5.
 pub(crate) const HDF5: [u8; 8] = *b"\x89HDF\r\n\x1a\n";

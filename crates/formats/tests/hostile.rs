@@ -8,7 +8,7 @@ use std::panic::catch_unwind;
 use std::path::{Path, PathBuf};
 
 use crate::support::facts::{cases, folder_of};
-use crate::support::subjects::{SUBJECTS, subject};
+use crate::support::subjects::{read, subject, subjects};
 use crate::support::{Random, bytes, golden, varint};
 use lodstone_formats::{OpenOptions, mxnet, paddle, paddle::stream};
 use lodstone_model::{Kind, Limits};
@@ -67,12 +67,12 @@ fn cuts(format: &str, path: &Path, content: &[u8], random: &mut Random) -> Vec<u
 #[test]
 fn a_cut_file_is_an_error_at_whatever_byte_it_is_cut() {
     let mut random = Random::new(1);
-    for subject in SUBJECTS {
+    for subject in subjects() {
         let mut count = 0;
-        for (path, content) in files(subject.format) {
+        for (path, content) in files(subject.format.name) {
             // A combined file that ends after a record is a smaller combined file; a program that
             // ends after a block, or in the white space at its end, is a smaller program.
-            let whole: Vec<usize> = match subject.format {
+            let whole: Vec<usize> = match subject.format.name {
                 "paddle-params" | "paddle-params-sized" => record_ends(&path),
                 "paddle-program" => top_level_ends(&content, 1),
                 "onnx" | "onnx-glow" => top_level_ends(&content, 7),
@@ -80,15 +80,15 @@ fn a_cut_file_is_an_error_at_whatever_byte_it_is_cut() {
                 "paddle-program-text" | "onnx-text" | "onnx-glow-text" => text_ends(&content),
                 _ => Vec::new(),
             };
-            let places = cuts(subject.format, &path, &content, &mut random);
+            let places = cuts(subject.format.name, &path, &content, &mut random);
             let places = places.into_iter().filter(|place| !whole.contains(place));
             // Some golden arrays are rejected on purpose.
             if subject.takes(&content, "as it is") {
                 count += subject.cut(&path.display().to_string(), &content, places);
             }
         }
-        assert!(count > 100, "{}", subject.format);
-        println!("{}: {count} cuts", subject.format);
+        assert!(count > 100, "{}", subject.format.name);
+        println!("{}: {count} cuts", subject.format.name);
     }
 }
 
@@ -151,15 +151,15 @@ fn text_ends(content: &[u8]) -> Vec<usize> {
 
 #[test]
 fn mutated_files_do_no_harm() {
-    for (seed, subject) in (2..).zip(SUBJECTS) {
+    for (seed, subject) in (2..).zip(subjects()) {
         // Small files, whose structure a mutation is likely to hit.
-        let mut files = files(subject.format);
+        let mut files = files(subject.format.name);
         files.sort_by_key(|(_, content)| content.len());
         files.truncate(16);
         let named = files.into_iter().map(|(path, content)| (path.display().to_string(), content));
         let noticed = subject.mutate(&named.collect::<Vec<_>>(), seed);
-        assert!(noticed > 5_000, "{}: only {noticed} mutations were noticed", subject.format);
-        println!("{}: {noticed} of 10000 mutations are errors", subject.format);
+        assert!(noticed > 5_000, "{}: only {noticed} mutations were noticed", subject.format.name);
+        println!("{}: {noticed} of 10000 mutations are errors", subject.format.name);
     }
 }
 
@@ -231,7 +231,7 @@ fn duplicates_of_singular_messages_are_rejected() {
     let once = var([&[0x08, 7][..], &lod_tensor(2)].concat());
     assert!(subject("paddle-program").takes(&once, "once"));
     let twice = var([&[0x08, 7][..], &lod_tensor(2), &lod_tensor(3)].concat());
-    let error = (subject("paddle-program").read)(&twice).unwrap_err().to_string();
+    let error = read(subject("paddle-program").format, &twice).unwrap_err().to_string();
     assert!(error.contains("expected field 3 once, found a duplicate"), "{error}");
 }
 

@@ -13,8 +13,7 @@ use std::time::Duration;
 use crate::generate::formats::GENERATORS;
 use crate::generate::{Answer, Hostile, MALFORMED, PATHS};
 use crate::support::counting::peak_of;
-use crate::support::subjects::SUBJECTS;
-use lodstone_formats::{Error, FORMATS, OpenOptions, WriteOptions, named};
+use lodstone_formats::{Error, FORMATS, Format, OpenOptions, WriteOptions, named};
 use lodstone_model::{DType, Model, Parameter, Tensor};
 use lodstone_store::{Blob, Error as StoreError, Flaw, Location};
 
@@ -27,6 +26,8 @@ fn every_format_is_there() {
     assert_eq!(there.pop(), Some("seal"));
     let formats: Vec<&str> = FORMATS.iter().map(|format| format.name).collect();
     assert_eq!(there, formats);
+    let is_described = |format: &&Format| !format.title.is_empty() && !format.framework.is_empty();
+    assert!(FORMATS.iter().all(is_described));
 }
 
 #[test]
@@ -93,8 +94,9 @@ fn judge(format: &str, hostile: &Hostile, scratch: &Path) -> (String, Option<Str
     });
     let what = format!("{:?}, {}", hostile.kind, cut(&hostile.what));
     let Ok(result) = result else { return (what, Some("panics".to_owned())) };
-    let subject = SUBJECTS.iter().find(|subject| subject.format == format);
-    let (factor, constant) = subject.map_or((200, 4 << 20), |s| (s.factor, s.constant));
+    let structure = named(format).and_then(|format| format.structure);
+    let (factor, constant) =
+        structure.map_or((200, 4 << 20), |it| (it.memory_factor, it.memory_constant));
     // File names and handles of auxiliary files count too; and an index is kept with its contents.
     let allowed = size * factor.max(8) + constant + (64 << 10);
     if peak > allowed {

@@ -1,8 +1,9 @@
 //! Byte maps of the files of a model. Their JSON form is a contract, versioned by `schema`.
 
 use std::borrow::Cow;
+use std::collections::HashSet;
 
-use lodstone_formats::{BYTE_MAPS, Mapper, OpenOptions, Probe};
+use lodstone_formats::{Mapper, OpenOptions, Probe, byte_maps};
 use lodstone_model::{Model, Parameter};
 use lodstone_schema::{Finding, weights};
 use lodstone_store::{Blob, Field, Location};
@@ -137,7 +138,7 @@ fn of_file(file: &Blob, model: Option<&Model>, options: &OpenOptions) -> Result<
 fn mapper(file: &Blob) -> Result<Option<&'static Mapper>> {
     let location = Location::from(file.path());
     let probe = Probe { path: &location, head: &file.head(4096)?, len: file.len(), entries: None };
-    Ok(BYTE_MAPS.iter().copied().find(|mapper| (mapper.detect)(&probe)))
+    Ok(byte_maps().find(|mapper| (mapper.detect)(&probe)))
 }
 
 fn is_same(one: &Blob, other: &Blob) -> bool {
@@ -251,7 +252,9 @@ fn before<'a>(
 
 /// Returns the kinds of files that have a byte map.
 pub(crate) fn mapped_kinds() -> String {
-    let kinds: Vec<_> = BYTE_MAPS.iter().map(|Mapper { what, .. }| *what).collect();
+    let mut kinds: Vec<_> = byte_maps().map(|mapper| mapper.what).collect();
+    let mut known = HashSet::new();
+    kinds.retain(|kind| known.insert(*kind));
     kinds.join(", ")
 }
 

@@ -1,6 +1,6 @@
 //! The capabilities of each format.
 
-use lodstone_formats::{BACK_ONLY, FORMATS, Format, Holds, READ_ONLY, UNEDITED};
+use lodstone_formats::{FORMATS, Format, Holds, READ_ONLY, Writes};
 use lodstone_lowering::can_lower;
 use lodstone_model::Dialect;
 use serde::Serialize;
@@ -48,7 +48,7 @@ pub fn capabilities() -> Vec<Capabilities> {
             read: true,
             write_back: true,
             // The text of a program is written unchanged only.
-            edit: program != Some(Dialect::Pir) && !UNEDITED.contains(&format.name),
+            edit: program != Some(Dialect::Pir) && format.writes != Writes::Unedited,
             // Programs of all dialects run.
             run: program.map(|_| cfg!(feature = "runtime")),
             train: program.map(trains),
@@ -83,9 +83,7 @@ pub fn capabilities() -> Vec<Capabilities> {
 
 /// Returns the names of the formats that a conversion of `name` may have as its target, as `holds` decides.
 fn others(name: &str, holds: impl Fn(&Holds) -> bool) -> Vec<&'static str> {
-    let is_other = |format: &&&Format| {
-        format.name != name && [BACK_ONLY, UNEDITED].iter().all(|few| !few.contains(&format.name))
-    };
+    let is_other = |format: &&&Format| format.name != name && format.writes == Writes::All;
     let formats = FORMATS.iter().filter(is_other).filter(|format| holds(&format.holds));
     formats.map(|format| format.name).collect()
 }

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use lodstone_formats::{Format, Holds, ShardFormat, UNEDITED};
+use lodstone_formats::{Format, Holds, ShardFormat, Writes};
 use lodstone_model::{DType, Kind, Lod, Loss, Model, Parameter, Programs, Report, some};
 use lodstone_schema::weights;
 
@@ -16,23 +16,30 @@ use crate::{Error, Result, sparse};
 pub(crate) struct Container {
     name: &'static str,
     holds: Holds,
+    /// Whether models are only written back unchanged, with all of their programs.
+    is_unedited: bool,
 }
 
 impl From<&Format> for Container {
     fn from(format: &Format) -> Self {
-        Self { name: format.name, holds: format.holds }
+        Self {
+            name: format.name,
+            holds: format.holds,
+            is_unedited: format.writes == Writes::Unedited,
+        }
     }
 }
 
 impl From<&ShardFormat> for Container {
     fn from(format: &ShardFormat) -> Self {
-        Self { name: format.name, holds: format.holds }
+        Self { name: format.name, holds: format.holds, is_unedited: false }
     }
 }
 
 /// Named arrays of numbers or strings.
 const ARRAYS: Container = Container {
     name: "a dictionary of arrays",
+    is_unedited: false,
     holds: Holds {
         tensors: true,
         metadata: true,
@@ -117,8 +124,7 @@ pub(crate) fn fit(
 ) -> Result<()> {
     let format = &format.into();
     let holds = &format.holds;
-    // A model that is only written back unchanged keeps all of its programs.
-    let is_back = format.name == model.format && UNEDITED.contains(&format.name);
+    let is_back = format.name == model.format && format.is_unedited;
     let programs = std::mem::take(&mut model.programs);
     for (program_name, program) in programs {
         let is_main = program_name == Programs::MAIN;

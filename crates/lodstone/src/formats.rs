@@ -6,7 +6,7 @@ pub use lodstone_formats::safetensors::Shard;
 pub use lodstone_formats::safetensors::code as safetensors_dtype;
 pub use lodstone_formats::torch::has_meta;
 pub use lodstone_formats::{
-    Error, FORMATS, Format, Planned, SHARD_FORMATS, SealedFile, ShardFormat, title,
+    Error, FORMATS, Format, Planned, SealedFile, ShardFormat, shard_formats, title,
 };
 
 pub use crate::capabilities::{Capabilities, capabilities};

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use lodstone_checkpoint as checkpoint;
 use lodstone_formats::{
-    Planned, SHARD_FORMATS, ShardFormat, Sharding, distributed, divided, replan,
+    Planned, ShardFormat, Sharding, distributed, divided, replan, shard_formats,
 };
 use lodstone_model::{Loss, Model, Report};
 use lodstone_schema::weights;
@@ -18,7 +18,7 @@ use crate::{Error, Result};
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct ReshardOptions {
-    /// The name of one of [`SHARD_FORMATS`]; by default, that of the model, or safetensors.
+    /// The name of one of [`shard_formats`]; by default, that of the model, or safetensors.
     pub to: Option<String>,
     /// The number of shards; by default, that of the plan.
     pub shards: Option<usize>,
@@ -128,13 +128,13 @@ pub fn reshard(
 const MAX_SHARDS: usize = 100_000;
 
 fn format_of(model: &Model, options: &ReshardOptions) -> Result<&'static ShardFormat> {
-    let named = |name: &str| SHARD_FORMATS.iter().find(|format| format.name == name).copied();
+    let named = |name: &str| shard_formats().find(|format| format.name == name);
     let found = match &options.to {
         Some(name) => named(name),
         None => named(&model.format).or_else(|| named("safetensors")),
     };
     found.ok_or_else(|| {
-        let names: Vec<&str> = SHARD_FORMATS.iter().map(|format| format.name).collect();
+        let names: Vec<&str> = shard_formats().map(|format| format.name).collect();
         let wanted = options.to.as_deref().unwrap_or_default();
         let why = format!("`{wanted}` holds no shards: pass one of {}", names.join(", "));
         Error::InvalidOption { option: "to", why }

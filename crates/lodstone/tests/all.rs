@@ -42,6 +42,7 @@ mod inspect;
 mod interrupted;
 mod limitations;
 mod locks;
+mod modules;
 mod mxnet_cases;
 mod mxnet_checks;
 mod mxnet_golden;

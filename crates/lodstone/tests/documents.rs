@@ -16,7 +16,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use lodstone::formats::{Capabilities, capabilities};
+use lodstone::formats::{Capabilities, FORMATS, capabilities};
 
 pub(crate) fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
@@ -75,19 +75,6 @@ fn prose(text: &str) -> String {
     text.lines().filter(is_prose).flat_map(|line| [line, "\n"]).collect()
 }
 
-/// The framework that the name of a format begins with.
-const FRAMEWORKS: [(&str, &str); 9] = [
-    ("safetensors", "safetensors"),
-    ("mxnet", "MXNet"),
-    ("np", "NumPy"),
-    ("torch", "PyTorch"),
-    ("executorch", "PyTorch"),
-    ("caffe2", "Caffe2"),
-    ("onnx-glow", "Glow"),
-    ("onnx", "ONNX"),
-    ("paddle", "PaddlePaddle"),
-];
-
 /// Whether a format has a capability.
 type Has = fn(&Capabilities) -> bool;
 
@@ -95,10 +82,10 @@ type Has = fn(&Capabilities) -> bool;
 fn frameworks(has: Has) -> String {
     let mut found: Vec<&str> = Vec::new();
     for of in capabilities().iter().filter(|of| has(of)) {
-        let of = FRAMEWORKS.iter().find(|(begin, _)| of.name.starts_with(begin));
-        let (_, framework) = of.expect("a framework of the format");
-        if !found.contains(framework) {
-            found.push(framework);
+        // Formats that are only read are in no list, and their frameworks have others.
+        let Some(format) = FORMATS.iter().find(|format| format.name == of.name) else { continue };
+        if !found.contains(&format.framework) {
+            found.push(format.framework);
         }
     }
     let (last, others) = found.split_last().expect("a framework");
@@ -278,13 +265,18 @@ fn the_map_of_the_architecture_has_each_crate_once() {
 }
 
 #[test]
-fn the_architecture_counts_the_entries_of_a_format() {
+fn the_places_and_entries_of_a_format_are_counted() {
     let contributing = read("CONTRIBUTING.md");
     let section = between(&contributing, "## Adding a format\n", "\n## ");
     let entries = section.lines().filter(|line| line.starts_with("| `")).count();
     let architecture = read("ARCHITECTURE.md");
     let counted = between(&architecture, "<!-- entries -->", "<!-- end -->");
     assert_eq!(counted, entries.to_string(), "the entries that CONTRIBUTING.md lists");
+    let is_numbered =
+        |line: &&str| line.split_once(". ").is_some_and(|(start, _)| start.parse::<u8>().is_ok());
+    let new = section.lines().filter(is_numbered).count();
+    let places = between(&contributing, "<!-- places -->", "<!-- end -->");
+    assert_eq!(places, (new + entries).to_string(), "the places that CONTRIBUTING.md lists");
 }
 
 /// Returns the number of lines outside of marked tables, which are generated.

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::builder::PossibleValuesParser;
 use clap::{Args, Subcommand};
-use lodstone::formats::SHARD_FORMATS;
+use lodstone::formats::shard_formats;
 
 use crate::args::options::{Allow, Clobber, Open};
 use crate::args::values::formats;
@@ -115,7 +115,7 @@ pub(crate) struct Reshard {
     #[arg(long, value_name = "FILE")]
     pub(crate) plan: Option<PathBuf>,
     /// Format to write [default: that of the model, or safetensors]
-    #[arg(long, value_name = "FORMAT", value_parser = shard_formats())]
+    #[arg(long, value_name = "FORMAT", value_parser = shard_format_names())]
     pub(crate) to: Option<String>,
     #[command(flatten)]
     pub(crate) open: Open,
@@ -126,8 +126,8 @@ pub(crate) struct Reshard {
     pub(crate) json: bool,
 }
 
-fn shard_formats() -> PossibleValuesParser {
-    PossibleValuesParser::new(SHARD_FORMATS.iter().map(|format| format.name))
+fn shard_format_names() -> PossibleValuesParser {
+    PossibleValuesParser::new(shard_formats().map(|format| format.name))
 }
 
 /// Parses `PATTERN=K`. A pattern may contain `=`.

@@ -13,7 +13,7 @@ use super::net::Nets;
 use super::tensor::{self, Read};
 use crate::encoding::protobuf::holes::content;
 use crate::encoding::protobuf::wire::{Encoder, Field, Message, Packed, Value};
-use crate::{Error, Result};
+use crate::error::{Error, Result};
 
 /// Returns the name of an argument.
 pub(super) fn name(message: &Message<'_>) -> Result<String> {

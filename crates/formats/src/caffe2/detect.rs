@@ -1,7 +1,7 @@
 //! Detection of nets, blobs and databases.
 
-use crate::Probe;
 use crate::encoding::protobuf::glance::Glance;
+use crate::format::Probe;
 
 /// The number of bytes of a file that are inspected.
 pub(super) const HEAD: u64 = HEAD_LEN as u64;

@@ -19,9 +19,9 @@ use lodstone_store::Blob;
 
 use super::values::{self, Piece};
 use super::{argument, tensor};
-use crate::Result;
 use crate::encoding::protobuf::holes::content;
 use crate::encoding::protobuf::wire::{Field, Message, Value};
+use crate::error::Result;
 
 /// The argument with the values.
 pub(super) const VALUES: &str = "values";
@@ -226,7 +226,7 @@ impl<'a> Fill<'a> {
         Err(self.wrong(expected, found.to_string()))
     }
 
-    fn wrong(&self, expected: impl Into<String>, found: String) -> crate::Error {
+    fn wrong(&self, expected: impl Into<String>, found: String) -> crate::error::Error {
         self.message.error(expected, found)
     }
 

@@ -4,7 +4,8 @@ use lodstone_model::Model;
 use lodstone_store::Location;
 use serde::{Deserialize, Serialize};
 
-use crate::{Result, format};
+use crate::error::Result;
+use crate::format;
 
 /// The owner of the residual of a model.
 const MODEL: &str = "caffe2 pair";

@@ -42,7 +42,8 @@ pub use records::{BLOB, MINIDB, PREDICTOR, read as read_records};
 
 use lodstone_model::Dialect;
 
-use crate::{Format, Holds, Prefix};
+use crate::format::{Format, Prefix};
+use crate::options::Holds;
 
 /// The owners of residuals: of nodes, of a net that was read from text, of one whose bytes its structure does not
 /// determine, and of parameters.
@@ -58,37 +59,24 @@ const TITLE: &str = "a Caffe2 net";
 pub static BINARY: Format = Format {
     name: "caffe2",
     title: "Caffe2 nets (`predict_net.pb`, `init_net.pb`)",
+    framework: "Caffe2",
     holds: Holds {
         tensors: true,
-        metadata: false,
         program: Some(Dialect::Caffe2),
         startup: true,
         names: true,
-        unnamed: false,
-        lod: false,
-        selected_rows: false,
-        sparse: false,
-        coo: false,
         strings: true,
-        vocabulary: false,
         dtype: |dtype| fill::operator(dtype).is_some(),
-        stand_in: |_| None,
+        ..Holds::NOTHING
     },
     alone: Some("caffe2-minidb"),
-    framework: None,
-    splits: false,
-    aligns: false,
-    externals: false,
     into_directory: true,
-    extension: "",
-    other_extensions: &[],
     prefix: Some(Prefix { endings: &["_predict_net.pb"], find: layout::by_prefix }),
     detect: detect::detect,
-    record: None,
-    reads_member: |_| false,
-    variable_of: |name| name,
+    files: &["predict_net.pb", "init_net.pb"],
     read: pair::open,
     stage: write::write,
+    ..Format::PLAIN
 };
 
 /// A pair of nets in protobuf's text format.
@@ -96,6 +84,7 @@ pub static TEXT_FORMAT: Format = Format {
     name: "caffe2-text",
     title: "Caffe2 nets as text (`predict_net.pbtxt`, `init_net.pbtxt`)",
     extension: "pbtxt",
+    files: &["predict_net.pbtxt", "init_net.pbtxt"],
     prefix: None,
     // Detected as the binary one, whose reader determines the actual format.
     detect: |_| false,

@@ -15,8 +15,8 @@ use super::{OWNER, TEXT, VERBATIM, argument, detect, schema, weights};
 use crate::encoding::protobuf::holes::{Structure, without_elements};
 use crate::encoding::protobuf::text;
 use crate::encoding::protobuf::wire::{Message, Source};
+use crate::error::{Error, Result};
 use crate::format::block_number;
-use crate::{Error, Result};
 
 /// A net, and the blobs that it fills if it is an `init_net`.
 #[derive(Debug)]

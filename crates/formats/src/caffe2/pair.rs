@@ -9,7 +9,8 @@ use super::fill::VALUES;
 use super::layout::{self, Pair};
 use super::weights::integers;
 use super::{BINARY, TEXT, TEXT_FORMAT, net};
-use crate::{Error, OpenOptions, Result};
+use crate::error::{Error, Result};
+use crate::options::OpenOptions;
 
 /// Opens a net and the one beside it, by one of the files or their directory.
 ///

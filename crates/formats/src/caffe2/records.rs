@@ -22,8 +22,10 @@ use super::tensor::{self, Read};
 use super::{BINARY, detect, net, schema, weights};
 use crate::encoding::protobuf::holes::{content, filled, without_elements};
 use crate::encoding::protobuf::wire::{Encoder, Message, Source, Value};
-use crate::format::signed_dims;
-use crate::{Error, Format, Holds, OpenOptions, Result, Staged, WriteOptions};
+use crate::error::{Error, Result};
+use crate::format::{Format, Writes, signed_dims};
+use crate::options::{Holds, OpenOptions, WriteOptions};
+use crate::staged::Staged;
 
 /// A file of a single blob.
 pub static BLOB: Format = Format {
@@ -39,6 +41,7 @@ pub static BLOB: Format = Format {
     into_directory: false,
     extension: "",
     prefix: None,
+    files: &[],
     detect: |probe| probe.entries.is_none() && detect::is_blob(probe.head, probe.len),
     read: |path, options| open(path, options, false),
     stage: |model, path, options| stage(model, path, options, false),
@@ -60,6 +63,7 @@ pub static MINIDB: Format = Format {
 pub static PREDICTOR: Format = Format {
     name: "caffe2-predictor",
     title: "Caffe2 predictor (`minidb`)",
+    writes: Writes::Own,
     holds: Holds { program: Some(Dialect::Caffe2), ..MINIDB.holds },
     extension: "",
     // Detected as a database, whose reader determines the actual format.

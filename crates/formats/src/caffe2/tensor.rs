@@ -19,9 +19,9 @@ use lodstone_model::{DType, Kind, Tensor};
 use lodstone_store::Blob;
 
 use super::values::{self, Piece};
-use crate::Result;
 use crate::encoding::protobuf::holes::content;
 use crate::encoding::protobuf::wire::{Encoder, Field, Message, Packed, Value};
+use crate::error::Result;
 
 /// Element types by their codes in `TensorProto.DataType`.
 const TYPES: &[(i32, DType)] = &[
@@ -88,7 +88,7 @@ pub(super) fn tensor<'a>(message: &Message<'a>, holes: &Arc<[Blob]>) -> Result<R
             _ => {}
         }
     }
-    let inside = |error: crate::Error| error.inside(format!("tensor `{name}`"));
+    let inside = |error: crate::error::Error| error.inside(format!("tensor `{name}`"));
     let shape = shape(message, &dims).map_err(inside)?;
     let dtype = dtype(code);
     let count = match segment {
@@ -141,7 +141,7 @@ pub(super) fn quantized<'a>(message: &Message<'a>, holes: &Arc<[Blob]>) -> Resul
             _ => {}
         }
     }
-    let inside = |error: crate::Error| error.inside(format!("tensor `{name}`"));
+    let inside = |error: crate::error::Error| error.inside(format!("tensor `{name}`"));
     let shape = shape(message, &dims).map_err(inside)?;
     let dtype = match (dtype(code), is_signed) {
         (DType::Uint8, true) => DType::Int8,

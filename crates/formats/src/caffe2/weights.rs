@@ -13,8 +13,8 @@ use super::fill::{Fill, SHAPE, Stored, VALUES, dtype_of, fill, operator};
 use super::{OWNER, PARAMETER, TITLE, argument};
 use crate::encoding::protobuf::holes::HoleTable;
 use crate::encoding::protobuf::wire::{Encoder, Message, Source};
+use crate::error::{Error, Result};
 use crate::format::signed_dims;
-use crate::{Error, Result};
 
 /// What became of a fill.
 pub(super) enum Written {

@@ -21,7 +21,9 @@ use crate::encoding::protobuf::patch::patch;
 use crate::encoding::protobuf::schema::{Generation, Message as MessageType};
 use crate::encoding::protobuf::text::{self, Style};
 use crate::encoding::protobuf::wire::{Encoder, Message, Source};
-use crate::{Error, Result, Staged, WriteOptions};
+use crate::error::{Error, Result};
+use crate::options::WriteOptions;
+use crate::staged::Staged;
 
 /// Writes binary nets.
 ///

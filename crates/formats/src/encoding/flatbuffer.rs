@@ -18,7 +18,7 @@
 
 use lodstone_store::{Blob, Cursor, Field};
 
-use crate::{Error, Result};
+use crate::error::{Error, Result};
 
 /// The number of fields that are kept of a vtable: more than any table that is read has.
 const MAX_SLOTS: usize = 12;

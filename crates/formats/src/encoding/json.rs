@@ -2,7 +2,7 @@
 
 use lodstone_store::Blob;
 
-use crate::Error;
+use crate::error::Error;
 
 /// The nesting limit of the JSON parser, for messages.
 pub(crate) const JSON_DEPTH: &str = "at most 128 levels of JSON values";

@@ -17,7 +17,7 @@
 use lodstone_model::Limits;
 use lodstone_store::Blob;
 
-use crate::Result;
+use crate::error::Result;
 
 /// The size of a header, and the alignment of members.
 pub(crate) const BLOCK: usize = 512;

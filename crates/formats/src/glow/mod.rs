@@ -11,7 +11,7 @@
 use lodstone_model::Dialect;
 use lodstone_schema::glow::Storage;
 
-use crate::Format;
+use crate::format::Format;
 use crate::onnx::{Family, Formats, archive, binary, text};
 
 /// Glow's archive with operators of ONNX.

@@ -1,8 +1,8 @@
 //! Detection of NumPy files.
 
 use super::{MAGIC, SUFFIX};
-use crate::Probe;
 use crate::encoding::zip::first_name;
+use crate::format::Probe;
 
 /// Returns whether a file may be an array.
 pub fn is_npy(head: &[u8]) -> bool {

@@ -8,7 +8,7 @@ use lodstone_store::{Blob, Cursor};
 use super::survey::{Elements, item_size};
 use super::{CODES, MAGIC, MAX_HEADER, MAX_RANK, code};
 use crate::encoding::array::elements::Stored;
-use crate::{Error, Result};
+use crate::error::{Error, Result};
 
 /// A spelling of bfloat16, which NumPy lacks: a structure with one field.
 pub(crate) const BFLOAT16: &[u8] = b"[('bfloat16', '<u2')]";

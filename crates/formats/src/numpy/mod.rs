@@ -51,79 +51,53 @@ pub(crate) use write::{as_it_was, parts};
 pub use detect::{is_npy, is_npz};
 pub use read::{read_npy, read_npy_blob, read_npz, read_npz_blob};
 
-use crate::{Format, Holds, Mapper};
+use crate::byte_map::Mapper;
+use crate::format::{Format, Structure};
+use crate::options::Holds;
 
 /// One array.
 pub static NPY: Format = Format {
     name: "npy",
     title: "a NumPy array",
+    framework: "NumPy",
     holds: Holds { names: false, ..HOLDS },
-    alone: None,
-    framework: None,
-    splits: false,
-    aligns: false,
-    externals: false,
-    into_directory: false,
     extension: "npy",
-    other_extensions: &[],
-    prefix: None,
     detect: detect::detect_npy,
-    record: None,
-    reads_member: |_| false,
-    variable_of: |name| name,
+    byte_maps: &[&NPY_BYTE_MAP],
+    structure: Some(Structure { tail: 0, ..Structure::ARRAYS }),
     read: read_npy,
     stage: write::write_npy,
+    ..Format::PLAIN
 };
 
 /// An archive of arrays.
 pub static NPZ: Format = Format {
     name: "npz",
     title: "an archive of NumPy arrays",
+    framework: "NumPy",
     holds: HOLDS,
-    alone: None,
-    framework: None,
-    splits: false,
-    aligns: false,
-    externals: false,
-    into_directory: false,
     extension: "npz",
-    other_extensions: &[],
-    prefix: None,
     detect: detect::detect_npz,
-    record: None,
-    reads_member: |_| false,
-    variable_of: |name| name,
+    byte_maps: &[&NPZ_BYTE_MAP],
+    structure: Some(Structure::ARRAYS),
     read: read_npz,
     stage: write::write_npz,
+    ..Format::PLAIN
 };
 
 /// Byte maps of arrays.
-pub(crate) static NPY_BYTE_MAP: Mapper =
+static NPY_BYTE_MAP: Mapper =
     Mapper { what: "NumPy arrays", detect: detect::detect_npy, read: read::map };
 
 /// Byte maps of archives of arrays.
-pub(crate) static NPZ_BYTE_MAP: Mapper = Mapper {
+static NPZ_BYTE_MAP: Mapper = Mapper {
     what: "archives of NumPy arrays",
     detect: detect::detect_npz,
     read: read::map_archive,
 };
 
-const HOLDS: Holds = Holds {
-    tensors: true,
-    metadata: false,
-    program: None,
-    startup: false,
-    names: true,
-    unnamed: false,
-    lod: false,
-    selected_rows: false,
-    sparse: false,
-    coo: false,
-    strings: false,
-    vocabulary: false,
-    dtype: |dtype| code(dtype).is_some(),
-    stand_in: |_| None,
-};
+const HOLDS: Holds =
+    Holds { tensors: true, names: true, dtype: |dtype| code(dtype).is_some(), ..Holds::NOTHING };
 
 /// The first bytes of an array.
 const MAGIC: [u8; 6] = *b"\x93NUMPY";

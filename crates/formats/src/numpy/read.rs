@@ -8,9 +8,11 @@ use lodstone_store::{Blob, Cursor, Location};
 
 use super::header::{Header, encode};
 use super::{NPY, NPZ, RESIDUAL, SUFFIX};
+use crate::byte_map::{self, Recorded};
 use crate::encoding::array::elements::Elements;
 use crate::encoding::zip::{self, Member};
-use crate::{OpenOptions, Recorded, Result, byte_map};
+use crate::error::Result;
+use crate::options::OpenOptions;
 
 /// Opens an array: a model of one unnamed tensor.
 ///

@@ -6,7 +6,7 @@ use std::path::Path;
 use lodstone_store::{Blob, Cursor};
 
 use super::header::Header;
-use crate::Result;
+use crate::error::Result;
 
 /// An array without its elements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -9,7 +9,9 @@ use super::header::{Header, encode};
 use super::{MAX_RANK, NPY, NPZ, RESIDUAL, SUFFIX};
 use crate::encoding::array::elements::Elements;
 use crate::encoding::zip::Writer;
-use crate::{Error, Result, Staged, WriteOptions};
+use crate::error::{Error, Result};
+use crate::options::WriteOptions;
+use crate::staged::Staged;
 
 /// Writes the single tensor of a model.
 ///

@@ -12,7 +12,7 @@ use super::read::FACTS;
 use super::tensor::{Fields, Sparse};
 use super::{OWNER, types};
 use crate::encoding::protobuf::wire::{Encoder, Message, Source};
-use crate::{Error, Result};
+use crate::error::{Error, Result};
 
 /// The name of the format in messages.
 pub(super) const FORMAT: &str = "ONNX";

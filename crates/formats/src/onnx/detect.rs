@@ -1,9 +1,9 @@
 //! Detection of ONNX models.
 
 use super::Container;
-use crate::Probe;
 use crate::encoding::protobuf::glance::Glance;
 use crate::encoding::zip::first_name;
+use crate::format::Probe;
 
 /// The number of bytes of a file that are inspected.
 pub(super) const HEAD: u64 = 4096;

@@ -18,7 +18,9 @@ use lodstone_store::{Blob, Links, Location, plain};
 
 use super::tensor::Fields;
 use crate::encoding::protobuf::wire::Encoder;
-use crate::{ExternalData, ModelDir, OpenOptions, Result};
+use crate::error::Result;
+use crate::options::{ExternalData, OpenOptions};
+use crate::seal::entries::ModelDir;
 
 /// The files beside a model that hold elements of its tensors.
 pub(super) struct External<'a> {

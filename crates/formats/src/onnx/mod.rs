@@ -37,15 +37,16 @@ mod write;
 mod zip;
 
 pub use read::{TRAINING, read_blob};
-pub(crate) use single::BYTE_MAP as TENSOR_BYTE_MAP;
 pub use single::{TENSOR, read_tensor};
 
 use lodstone_model::Dialect;
 
+use crate::byte_map::{self, Mapper};
 use crate::encoding::protobuf::map::map;
 use crate::encoding::protobuf::schema::Message;
+use crate::format::{Format, Structure};
+use crate::options::Holds;
 use crate::registry::{ONNX, ONNX_FAMILIES};
-use crate::{Format, Holds, Mapper, Probe, byte_map};
 
 /// The owners of residuals: of nodes, of a model that was read from text, and of one whose bytes cannot be restored
 /// from its structure.
@@ -90,38 +91,26 @@ pub(crate) const fn binary(name: &'static str, title: &'static str, dialect: Dia
         tensors: true,
         metadata: true,
         program: Some(dialect),
-        startup: false,
         names: true,
-        unnamed: false,
-        lod: false,
-        selected_rows: false,
-        sparse: false,
         coo: true,
         strings: true,
-        vocabulary: false,
         dtype: |dtype| types::dtype_code(dtype).is_some(),
-        stand_in: |_| None,
+        ..Holds::NOTHING
     };
     Format {
         name,
         title,
+        framework: dialect.framework(),
         holds,
         alone: Some("safetensors"),
-        framework: None,
-        splits: false,
         aligns: true,
         externals: true,
-        into_directory: false,
-        extension: "",
-        other_extensions: &[],
-        prefix: None,
-        // Detected as the first one, whose reader determines the actual format.
-        detect: |_: &Probe<'_>| false,
-        record: None,
-        reads_member: |_| false,
-        variable_of: |name| name,
+        byte_maps: const { &[&BYTE_MAP] },
+        // Nodes are larger than their bytes.
+        structure: Some(Structure { memory_factor: 90, ..Structure::BINARY }),
         read: read::read,
         stage: write::write,
+        ..Format::PLAIN
     }
 }
 
@@ -130,7 +119,8 @@ pub(crate) const fn text(name: &'static str, title: &'static str, dialect: Diale
     Format {
         aligns: false,
         externals: false,
-        into_directory: false,
+        byte_maps: &[],
+        structure: Some(Structure { memory_factor: 90, ..Structure::TEXT }),
         stage: write::write_text,
         ..binary(name, title, dialect)
     }
@@ -138,7 +128,19 @@ pub(crate) const fn text(name: &'static str, title: &'static str, dialect: Diale
 
 /// Returns the format with the same messages in an archive.
 pub(crate) const fn archive(name: &'static str, title: &'static str, dialect: Dialect) -> Format {
-    Format { reads_member: zip::reads, stage: zip::write, ..text(name, title, dialect) }
+    Format {
+        reads_member: zip::reads,
+        byte_maps: const { &[&ZIP_BYTE_MAP] },
+        structure: Some(Structure {
+            memory_factor: 90,
+            memory_constant: 768 << 10,
+            head: 900,
+            tail: 600,
+            ..Structure::BINARY
+        }),
+        stage: zip::write,
+        ..text(name, title, dialect)
+    }
 }
 
 /// A binary file.
@@ -146,7 +148,7 @@ pub static BINARY: Format =
     Format { extension: "onnx", detect: detect::detect, ..binary("onnx", "ONNX", Dialect::Onnx) };
 
 /// Byte maps of models.
-pub(crate) static BYTE_MAP: Mapper = Mapper {
+static BYTE_MAP: Mapper = Mapper {
     what: "ONNX models",
     detect: |probe| detect::detect(probe) && detect::container(probe.head).is_none(),
     read: |blob, limits| {
@@ -157,7 +159,7 @@ pub(crate) static BYTE_MAP: Mapper = Mapper {
 };
 
 /// Byte maps of archives.
-pub(crate) static ZIP_BYTE_MAP: Mapper = Mapper {
+static ZIP_BYTE_MAP: Mapper = Mapper {
     what: "ONNX archives",
     detect: |probe| matches!(detect::container(probe.head), Some(Container::Zip)),
     read: zip::map,

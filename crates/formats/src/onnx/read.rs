@@ -16,9 +16,10 @@ use super::{Container, OWNER, TEXT, VERBATIM, detect, format_of, schema, types, 
 use crate::encoding::protobuf::holes::{Structure, without_elements};
 use crate::encoding::protobuf::text;
 use crate::encoding::protobuf::wire::{Field, Message, Packed, Source};
+use crate::error::{Error, Result};
 use crate::format::block_number;
+use crate::options::OpenOptions;
 use crate::registry::ONNX_FAMILIES;
-use crate::{Error, OpenOptions, Result};
 
 /// Opens a file, binary or text.
 ///
@@ -503,7 +504,7 @@ pub(super) fn attribute<'a>(
             _ => {}
         }
     }
-    let place = |error: crate::Error| error.inside(format!("`{name}`"));
+    let place = |error: crate::error::Error| error.inside(format!("`{name}`"));
     // Before IR version 3 there was no type: the value determines it.
     let kinds = v.kinds();
     let kind = kind.filter(|kind| *kind != 0).or(kinds.first().copied()).unwrap_or(0);

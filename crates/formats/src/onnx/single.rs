@@ -9,13 +9,15 @@ use super::external::{External, Layout};
 use super::tensor::Fields;
 use super::write::encode_tensor;
 use super::{BINARY, VERBATIM, schema};
+use crate::byte_map::{self, Mapper};
 use crate::encoding::protobuf::glance::Glance;
 use crate::encoding::protobuf::holes::without_elements;
 use crate::encoding::protobuf::map::map;
 use crate::encoding::protobuf::wire::{Message, Source};
-use crate::{
-    Error, Format, Holds, Mapper, OpenOptions, Probe, Result, Staged, WriteOptions, byte_map,
-};
+use crate::error::{Error, Result};
+use crate::format::{Format, Probe};
+use crate::options::{Holds, OpenOptions, WriteOptions};
+use crate::staged::Staged;
 
 /// A single tensor.
 pub static TENSOR: Format = Format {
@@ -26,6 +28,7 @@ pub static TENSOR: Format = Format {
     aligns: false,
     externals: false,
     extension: "",
+    byte_maps: &[&BYTE_MAP],
     detect,
     read,
     stage: write,
@@ -33,7 +36,7 @@ pub static TENSOR: Format = Format {
 };
 
 /// Byte maps of files.
-pub(crate) static BYTE_MAP: Mapper = Mapper {
+static BYTE_MAP: Mapper = Mapper {
     what: "ONNX tensors",
     detect,
     read: |blob, limits| {

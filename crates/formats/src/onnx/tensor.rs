@@ -23,9 +23,9 @@ use super::elements::{Encoding, Typed};
 use super::external::{Entries, External};
 use super::strided::Strided;
 use super::{OWNER, types};
-use crate::Result;
 use crate::encoding::protobuf::holes::content;
 use crate::encoding::protobuf::wire::{Encoder, Field, Message, Packed, Value};
+use crate::error::Result;
 
 /// The fields of a `TensorProto`.
 #[derive(Debug)]
@@ -100,7 +100,7 @@ impl<'a> Fields<'a> {
         self.dims.iter().map(size).collect()
     }
 
-    fn wrong(&self, expected: impl Into<String>, found: impl Into<String>) -> crate::Error {
+    fn wrong(&self, expected: impl Into<String>, found: impl Into<String>) -> crate::error::Error {
         self.message.error(expected, found)
     }
 
@@ -146,7 +146,7 @@ impl<'a> Fields<'a> {
 
     /// Returns the tensor.
     pub(super) fn tensor(&self, holes: &Arc<[Blob]>, files: &mut External<'_>) -> Result<Tensor> {
-        let place = |error: crate::Error| error.inside(format!("tensor `{}`", self.name));
+        let place = |error: crate::error::Error| error.inside(format!("tensor `{}`", self.name));
         let (data, kind) = self.elements(holes, files).map_err(place)?;
         let mut tensor = Tensor::dense(self.dtype(), self.shape()?, data);
         tensor.kind = kind;
@@ -389,7 +389,7 @@ impl<'a> Sparse<'a> {
         let values = self.values.as_ref().ok_or_else(|| absent("the values of a sparse tensor"))?;
         let values = Fields::read(values)?;
         let name = values.name.clone();
-        let place = |error: crate::Error| error.inside(format!("sparse tensor `{name}`"));
+        let place = |error: crate::error::Error| error.inside(format!("sparse tensor `{name}`"));
         let values = values.tensor(holes, files)?;
         let indices =
             self.indices.as_ref().ok_or_else(|| absent("the indices of a sparse tensor"))?;

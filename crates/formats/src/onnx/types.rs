@@ -6,7 +6,7 @@ use lodstone_model::{DType, Dim, TensorType, ValueType};
 use lodstone_schema::onnx::dtype as codes;
 
 use crate::encoding::protobuf::wire::{Encoder, Field, Message};
-use crate::{Error, Result};
+use crate::error::{Error, Result};
 
 /// Returns the element type of a code.
 pub(crate) fn dtype(code: i32) -> DType {

@@ -27,8 +27,10 @@ use crate::encoding::protobuf::patch::patch;
 use crate::encoding::protobuf::schema::Message as MessageType;
 use crate::encoding::protobuf::text::{self, Style};
 use crate::encoding::protobuf::wire::{Encoder, Message, Source};
+use crate::error::{Error, Result};
 use crate::format::{block_number, signed_dims};
-use crate::{Error, ExternalData, Result, Staged, WriteOptions};
+use crate::options::{ExternalData, WriteOptions};
+use crate::staged::Staged;
 
 /// Maximum message size of protobuf's own parsers.
 const MAX_MESSAGE: u64 = (1 << 31) - 1;

@@ -19,11 +19,14 @@ use super::external::External;
 use super::read::{name_format, read_binary, read_text};
 use super::tensor::Fields;
 use super::{Container, detect, schema, write};
+use crate::byte_map::{self, Recorded};
 use crate::encoding::protobuf::holes::without_elements;
 use crate::encoding::protobuf::map as protobuf;
 use crate::encoding::protobuf::wire::{Message, Source};
 use crate::encoding::zip::{self, Member, Writer, members};
-use crate::{Recorded, Result, Staged, WriteOptions, byte_map};
+use crate::error::Result;
+use crate::options::WriteOptions;
+use crate::staged::Staged;
 
 /// The owner of the residual of a model: the archive, and the prefix of its members.
 const ARCHIVE: &str = "onnx archive";

@@ -22,5 +22,3 @@ pub use bundle::{
     BUNDLE, PARAMS, PARAMS_SIZED, PICKLE, PIR, PROGRAM, PROGRAM_TEXT, SAVE, TENSOR,
     TENSOR_LOD_LAST, VARS, open, open_record,
 };
-pub(crate) use bundle::{PICKLE_BYTE_MAP, PROGRAM_BYTE_MAP, STREAM_BYTE_MAP};
-pub(crate) use distributed::SHARDS;

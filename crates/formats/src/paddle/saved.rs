@@ -14,7 +14,8 @@ use lodstone_schema::paddle::{is_load, is_merged, record_position};
 use lodstone_store::{Blob, Dir, Location};
 
 use super::{program, stream};
-use crate::{Error, OpenOptions, Result};
+use crate::error::{Error, Result};
+use crate::options::OpenOptions;
 
 /// The file of the loader in its directory.
 const PROGRAM: &str = "__model__";

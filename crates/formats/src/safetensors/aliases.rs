@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use lodstone_model::{DType, Kind, Limits, Model, Parameter};
 use lodstone_store::Identity;
 
-use crate::{Error, Result};
+use crate::error::{Error, Result};
 
 /// The key of the name of the framework that wrote a file, which is never an alias.
 pub(super) const FRAMEWORK: &str = "format";

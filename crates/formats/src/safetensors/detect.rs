@@ -4,7 +4,7 @@ use lodstone_store::Entry;
 
 use super::INDEX;
 use super::numbered::numbered;
-use crate::Probe;
+use crate::format::Probe;
 
 /// Returns whether a file may be safetensors: a size, then a JSON object.
 ///

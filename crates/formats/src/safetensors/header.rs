@@ -10,7 +10,7 @@ use serde::Deserialize;
 use serde::de::{Deserializer, Error as _, IgnoredAny, MapAccess, SeqAccess, Visitor};
 
 use super::{CODES, MAX_RANK, METADATA, size_of};
-use crate::Result;
+use crate::error::Result;
 
 /// The contents of a header.
 #[derive(Default)]
@@ -73,7 +73,7 @@ impl Header {
         let mut end = 0;
         for (name, Entry { dtype, shape, offsets }) in &self.tensors {
             let wrong = |expected: String, found: String| {
-                let error = crate::Error::from(blob.malformed(8, expected, found));
+                let error = crate::error::Error::from(blob.malformed(8, expected, found));
                 Err(error.inside(format!("tensor `{name}`")))
             };
             if offsets.0 != end || offsets.1 < end {

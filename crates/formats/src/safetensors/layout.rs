@@ -9,8 +9,10 @@ use serde::{Deserialize, Serialize};
 
 use super::header::Header;
 use super::write::put;
+use crate::error::Result;
 use crate::format;
-use crate::{Result, Staged, WriteOptions};
+use crate::options::WriteOptions;
+use crate::staged::Staged;
 
 /// The owner of the residual of a model: a layout, as JSON.
 const OWNER: &str = "safetensors layout";

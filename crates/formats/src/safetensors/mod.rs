@@ -45,52 +45,48 @@ pub(crate) use header::Index;
 pub use detect::{is_file, is_index};
 pub use read::{read, read_blob};
 pub use shard::{Shard, write_items, write_shard};
-pub(crate) use write::SHARDS;
+use write::SHARDS;
 pub use write::write_to;
 
 use lodstone_model::DType;
 
-use crate::{Format, Holds, Mapper};
+use crate::byte_map::Mapper;
+use crate::format::{Format, Structure};
+use crate::options::Holds;
 
 /// One file, an index, or a directory that holds either.
 pub static FORMAT: Format = Format {
     name: NAME,
     title: "safetensors, one file or several with an index",
+    framework: "safetensors",
     holds: Holds {
         tensors: true,
         metadata: true,
-        program: None,
-        startup: false,
         names: true,
-        unnamed: false,
-        lod: false,
-        selected_rows: false,
-        sparse: false,
-        coo: false,
-        strings: false,
-        vocabulary: false,
         dtype: |dtype| code(dtype).is_some(),
-        stand_in: |_| None,
+        ..Holds::NOTHING
     },
-    alone: None,
-    framework: None,
     splits: true,
-    aligns: false,
-    externals: false,
     into_directory: true,
     extension: "safetensors",
-    other_extensions: &[],
-    prefix: None,
     detect: detect::detect,
-    record: None,
-    reads_member: |_| false,
-    variable_of: |name| name,
+    byte_maps: &[&BYTE_MAP],
+    // The bytes themselves are copied for a test.
+    structure: Some(Structure {
+        memory_factor: 2,
+        memory_constant: 256 << 10,
+        tokens: b"0123456789[]{},:\"-",
+        head: 600,
+        tail: 0,
+    }),
+    shards: Some(&SHARDS),
     read,
     stage: write::write,
+    ..Format::PLAIN
 };
 
 /// Byte maps of files.
-pub(crate) static BYTE_MAP: Mapper =
+static BYTE_MAP: Mapper =
     Mapper { what: "safetensors files", detect: |probe| is_file(probe.head), read: read::map };
 
 /// The name of the format, and the owner of the residual of a model in one file: the original header.

@@ -11,7 +11,10 @@ use super::header::{Entry, Header, Index};
 use super::layout::{Layout, Text};
 use super::numbered::{Numbered, numbered};
 use super::{MAX_HEADER, NAME, aliases, detect};
-use crate::{Error, ModelDir, OpenOptions, Recorded, Result, byte_map};
+use crate::byte_map::{self, Recorded};
+use crate::error::{Error, Result};
+use crate::options::OpenOptions;
+use crate::seal::entries::ModelDir;
 
 /// Opens a file, an index, or a directory that holds either.
 ///

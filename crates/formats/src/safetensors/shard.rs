@@ -7,7 +7,7 @@ use lodstone_store::{Blob, Checksum, Output, PIECE, Part};
 
 use super::write::{close, entry, json};
 use super::{METADATA, NAME, code, size_of};
-use crate::{Error, Result};
+use crate::error::{Error, Result};
 
 /// The alignment of the elements of the first tensor in a file, in bytes. The others follow without holes, those with the
 /// widest elements first.

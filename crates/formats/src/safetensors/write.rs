@@ -12,9 +12,11 @@ use super::aliases::{FRAMEWORK, collapse};
 use super::header::Header;
 use super::layout::Layout;
 use super::{CODES, FORMAT, INDEX, MAX_HEADER, METADATA, NAME, code, numbered, size_of};
+use crate::error::{Error, Result};
+use crate::options::WriteOptions;
 use crate::registry::named;
 use crate::sharding::{Item, Shard, ShardFormat, Sharding};
-use crate::{Error, Result, Staged, WriteOptions};
+use crate::staged::Staged;
 
 /// Writes one file, or, with [`max_shard_size`](WriteOptions::max_shard_size), several files and
 /// an index.
@@ -54,7 +56,7 @@ pub(super) fn write(model: &Model, path: &Location, options: &WriteOptions) -> R
 /// file.
 fn metadata(model: &Model) -> BTreeMap<String, String> {
     let mut metadata = model.metadata.clone();
-    if let Some(framework) = named(&model.format).and_then(|format| format.framework) {
+    if let Some(framework) = named(&model.format).and_then(|format| format.framework_tag) {
         metadata.entry(FRAMEWORK.to_owned()).or_insert_with(|| framework.to_owned());
     }
     metadata

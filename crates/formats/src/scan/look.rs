@@ -9,10 +9,11 @@ use super::compressed::{self, Method};
 use super::{CodeEffect, Effort, MAX_INFLATED, Opaque, Outside, Part, Pickles, Place, text};
 use crate::encoding::pickle::{self, Finding, Import, Loads, Tree};
 use crate::encoding::{tar, zip};
+use crate::error::{Error, Result};
+use crate::numpy;
 use crate::numpy::survey::{self, Elements};
-use crate::registry::{OPAQUE, OUTSIDE, TEXTS};
+use crate::registry::{FORMATS, OUTSIDE, TEXTS};
 use crate::unrecognized::HDF5;
-use crate::{Error, Result, numpy};
 
 /// Extensions of pickles: in such files, the scan continues after damage.
 const EXTENSIONS: [&str; 22] = [
@@ -192,7 +193,7 @@ impl Look<'_> {
                 true
             }
             Kind::Other if OUTSIDE.iter().any(|it| (it.is_file)(place.blob, &loads)) => true,
-            Kind::Other => match OPAQUE.iter().find_map(|it| it(place.blob, self.limits)) {
+            Kind::Other => match self.opaque_parts(place.blob) {
                 Some(opaque) => self.opaque(place, opaque)?,
                 None => {
                     let is_text = text::is_text(place.blob)?;
@@ -293,6 +294,12 @@ impl Look<'_> {
         let text = place.blob.read()?;
         let text = std::str::from_utf8(&text);
         Ok(text.ok().and_then(|text| TEXTS.iter().find_map(|what| what(text))))
+    }
+
+    /// Returns the parts of a file that its format leaves to other software.
+    fn opaque_parts(&self, blob: &Blob) -> Option<Opaque> {
+        let mut formats = FORMATS.iter().filter_map(|format| format.opaque);
+        formats.find_map(|opaque| opaque(blob, self.limits))
     }
 
     /// Inspects the parts of a file that its format does not describe; returns whether there are no other bytes.

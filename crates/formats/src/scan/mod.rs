@@ -32,7 +32,7 @@ use lodstone_store::{Blob, Location, Progress};
 
 use self::look::{Entry, Known, Look};
 use crate::encoding::pickle::{self, Allowed, Finding, Loads, Steps, Tree};
-use crate::{Error, Result};
+use crate::error::{Error, Result};
 
 /// The effects of the pickles in a file, and the parts of the file that are unknown.
 #[derive(Clone, Debug, Default)]

@@ -2,7 +2,7 @@
 
 use lodstone_store::Blob;
 
-use crate::Result;
+use crate::error::Result;
 
 /// Returns whether all bytes are UTF-8 without unusual control characters.
 ///

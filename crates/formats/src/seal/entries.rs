@@ -12,8 +12,10 @@ use std::sync::Arc;
 use lodstone_model::Model;
 use lodstone_store::{Blob, Checks, Dir, Location, SourceFile};
 
-use crate::FORMATS;
-use crate::{Error, OpenOptions, Result, Seal, SealedModel};
+use crate::error::{Error, Result};
+use crate::options::OpenOptions;
+use crate::registry::FORMATS;
+use crate::seal::{Seal, SealedModel};
 
 /// A cache of seals, each of which is read once, on first use.
 #[derive(Debug, Default)]

@@ -40,7 +40,7 @@ use lodstone_store::{
 use serde::de::{SeqAccess, Unexpected, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use crate::Result;
+use crate::error::Result;
 
 /// The state of the models in a directory when they were sealed.
 #[derive(Clone, Debug, Serialize, Deserialize)]

@@ -22,7 +22,7 @@ use lodstone_model::{Checksum, Limits};
 use lodstone_store::Blob;
 
 use crate::encoding::zip::{Member, members};
-use crate::{Error, Result};
+use crate::error::{Error, Result};
 
 /// The kind of an archive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

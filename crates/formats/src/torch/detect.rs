@@ -18,9 +18,9 @@ use super::archive::{Archive, Kind};
 use super::distributed::{INDEX, is_index};
 use super::executorch;
 use super::outside::is_numbered;
-use crate::Probe;
 use crate::encoding::tar;
 use crate::encoding::zip::first_name;
+use crate::format::Probe;
 
 /// Returns the kind of an archive, if the file is one of PyTorch.
 fn kind(probe: &Probe<'_>) -> Option<Kind> {

@@ -8,9 +8,10 @@ use lodstone_store::Blob;
 use super::archive::{Archive, Kind};
 use super::read::{read_blob, read_exported_blob, read_script_blob};
 use super::storages::{keys, roots};
+use crate::byte_map::{self, Recorded};
 use crate::encoding::pickle;
 use crate::encoding::zip::{self, Member};
-use crate::{Recorded, Result, byte_map};
+use crate::error::Result;
 
 /// The number of pickles at the beginning of a stream.
 const PICKLES: usize = 5;

@@ -47,8 +47,6 @@ pub(crate) mod view;
 mod write;
 
 pub(crate) use detect::identify;
-pub(crate) use distributed::SHARDS;
-pub(crate) use executorch::opaque;
 pub use executorch::read_blob as read_executorch_blob;
 pub(crate) use imports::{has_module, imports};
 pub(crate) use outside::{OUTSIDE, is_numbered};
@@ -56,7 +54,9 @@ pub use read::{read_blob, read_exported_blob, read_script_blob};
 
 use lodstone_model::{Dialect, Model};
 
-use crate::{Format, Holds, Mapper};
+use crate::byte_map::Mapper;
+use crate::format::{Format, Structure, Writes};
+use crate::options::Holds;
 
 /// The name of the format of `torch.save`.
 pub(crate) const NAME: &str = "torch";
@@ -88,34 +88,28 @@ pub static SAVED: Format = Format {
     holds: Holds {
         tensors: true,
         metadata: true,
-        program: None,
-        startup: false,
         names: true,
-        unnamed: false,
-        lod: false,
-        selected_rows: false,
         sparse: true,
         coo: true,
-        strings: false,
-        vocabulary: false,
         dtype: |dtype| element::Element::of(dtype).is_some(),
-        stand_in: |_| None,
+        ..Holds::NOTHING
     },
-    alone: None,
-    framework: Some("pt"),
-    splits: false,
-    aligns: false,
-    externals: false,
-    into_directory: false,
+    framework: "PyTorch",
+    framework_tag: Some("pt"),
     extension: "pt",
     other_extensions: &["pth", "bin", "ckpt"],
-    prefix: None,
     detect: detect::detect_saved,
-    record: None,
-    reads_member: |_| false,
-    variable_of: |name| name,
+    byte_maps: &[&BYTE_MAP, &STREAM_BYTE_MAP],
+    // In archives of pickles, a value of one byte is a struct, and the directory is read through a buffer.
+    structure: Some(Structure {
+        memory_constant: 2 << 20,
+        head: 900,
+        tail: 1200,
+        ..Structure::PICKLE
+    }),
     read: read::read_saved,
     stage: write::write_saved,
+    ..Format::PLAIN
 };
 
 /// Programs of TorchScript.
@@ -123,6 +117,8 @@ pub static SCRIPT: Format = Format {
     name: SCRIPT_NAME,
     title: "TorchScript programs (`torch.jit.save`)",
     holds: Holds { dtype: |_| true, unnamed: true, program: Some(Dialect::Torch), ..SAVED.holds },
+    writes: Writes::Unedited,
+    byte_maps: &[&BYTE_MAP],
     detect: detect::detect_script,
     read: read::read_script,
     stage: |model, path, options| write::write_back(SCRIPT_NAME, model, path, options),
@@ -149,6 +145,10 @@ pub static DISTRIBUTED: Format = Format {
     other_extensions: &[],
     into_directory: true,
     holds: Holds { program: None, ..SCRIPT.holds },
+    byte_maps: &[&METADATA_BYTE_MAP],
+    files: &[".metadata", "__0_0.distcp"],
+    structure: None,
+    shards: Some(&distributed::SHARDS),
     detect: distributed::detect,
     read: distributed::read,
     stage: |model, path, options| write::write_back(DISTRIBUTED_NAME, model, path, options),
@@ -162,6 +162,16 @@ pub static EXECUTORCH: Format = Format {
     extension: "pte",
     other_extensions: &[],
     holds: Holds { program: None, unnamed: false, ..SCRIPT.holds },
+    byte_maps: &[&EXECUTORCH_BYTE_MAP],
+    // References of four bytes lead to tables that are structs.
+    structure: Some(Structure {
+        memory_factor: 160,
+        memory_constant: 256 << 10,
+        head: 300,
+        tail: 200,
+        ..Structure::BINARY
+    }),
+    opaque: Some(executorch::opaque),
     detect: detect::detect_executorch,
     read: executorch::read,
     stage: |model, path, options| write::write_back(EXECUTORCH_NAME, model, path, options),
@@ -169,23 +179,23 @@ pub static EXECUTORCH: Format = Format {
 };
 
 /// Byte maps of archives.
-pub(crate) static BYTE_MAP: Mapper =
+static BYTE_MAP: Mapper =
     Mapper { what: "PyTorch archives", detect: detect::is_archive, read: map::map };
 
 /// Byte maps of streams.
-pub(crate) static STREAM_BYTE_MAP: Mapper = Mapper {
+static STREAM_BYTE_MAP: Mapper = Mapper {
     what: "PyTorch streams",
     detect: |probe| probe.entries.is_none() && is_numbered(probe.head, probe.len),
     read: map::map_stream,
 };
 
 /// Byte maps of the metadata of distributed checkpoints.
-pub(crate) static METADATA_BYTE_MAP: Mapper = Mapper {
+static METADATA_BYTE_MAP: Mapper = Mapper {
     what: "metadata of distributed PyTorch checkpoints",
     detect: distributed::detect,
     read: map::map_metadata,
 };
 
 /// Byte maps of programs and tensors of ExecuTorch.
-pub(crate) static EXECUTORCH_BYTE_MAP: Mapper =
+static EXECUTORCH_BYTE_MAP: Mapper =
     Mapper { what: "ExecuTorch files", detect: detect::detect_executorch, read: executorch::map };

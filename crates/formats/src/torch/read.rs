@@ -7,7 +7,8 @@ use super::archive::{Archive, Kind};
 use super::object::Contents;
 use super::{EXPORTED_NAME, SCRIPT_NAME, distributed, exported, package, saved, script};
 use crate::encoding::zip::Member;
-use crate::{Error, OpenOptions, Result};
+use crate::error::{Error, Result};
+use crate::options::OpenOptions;
 
 /// The program in archives until 2.7.
 const EARLY_PROGRAM: &str = "serialized_exported_program.json";

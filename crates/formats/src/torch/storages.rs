@@ -12,8 +12,8 @@
 use std::collections::BTreeMap;
 
 use super::element::Element;
-use crate::Result;
 use crate::encoding::pickle::{Id, Node, Tree};
+use crate::error::Result;
 
 /// Returns the storage of each key; `None` if the pickle has other persistent identifiers.
 pub(crate) fn storages(tree: &Tree) -> Option<BTreeMap<String, Storage>> {

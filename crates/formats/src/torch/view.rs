@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use super::element::Element;
 use super::strided::{Strided, extent};
-use crate::Result;
+use crate::error::Result;
 
 /// The owner of the residual of a tensor: its view, and the storage.
 pub(crate) const OWNER: &str = "torch view";
@@ -126,7 +126,9 @@ impl View {
         } else {
             let strided = Strided::new(storage.clone(), element.size, shape, strides, *offset);
             let unchecked = "a view was not checked against its storage";
-            Blob::derived(Arc::new(strided.ok_or_else(|| crate::Error::internal(unchecked))?))
+            Blob::derived(Arc::new(
+                strided.ok_or_else(|| crate::error::Error::internal(unchecked))?,
+            ))
         };
         let elements = Elements {
             storage: storage.clone(),

@@ -2,41 +2,43 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use lodstone_formats::Result;
+use lodstone_formats::{Format, Structure, WriteOptions};
+use lodstone_store::MemoryStore;
 
 use super::Random;
 use super::counting::peak_of;
+use super::subjects::read;
 
 /// A format to be damaged.
 pub struct Subject {
-    /// The name in the indexes of the golden files.
-    pub format: &'static str,
-    /// Reads bytes as this format.
-    pub read: fn(&[u8]) -> Result<()>,
-    /// The allowed memory: this many times the bytes ...
-    pub factor: usize,
-    /// ... plus this constant.
-    pub constant: usize,
-    /// Bytes that have a meaning in the format.
-    pub telling: &'static [u8],
-    /// The number of structural bytes at the beginning and at the end.
-    pub rules: (usize, usize),
+    pub format: &'static Format,
+    pub structure: Structure,
 }
 
 impl Subject {
     /// Reads bytes, and fails on a panic, excessive memory, or an error without details; returns whether
     /// the bytes were accepted as a file of this format.
     pub fn takes(&self, bytes: &[u8], what: &str) -> bool {
-        let (result, peak) = peak_of(|| catch_unwind(AssertUnwindSafe(|| (self.read)(bytes))));
-        let result = result.unwrap_or_else(|_| panic!("{}: panics: {what}", self.format));
-        let allowed = bytes.len() * self.factor + self.constant;
+        let (result, peak) =
+            peak_of(|| catch_unwind(AssertUnwindSafe(|| read(self.format, bytes))));
+        let result = result.unwrap_or_else(|_| panic!("{}: panics: {what}", self.format.name));
+        let allowed = bytes.len() * self.structure.memory_factor + self.structure.memory_constant;
         assert!(peak <= allowed, "{what}: held {peak} bytes for {}", bytes.len());
+        // A program that was read can be written, or is rejected.
+        if let Some(model) = result.as_ref().ok().filter(|model| model.main().is_some()) {
+            let path = MemoryStore::default().location("written");
+            let write = || self.format.write(model, path, &WriteOptions::default()).map(drop);
+            let written = catch_unwind(AssertUnwindSafe(write));
+            let _ = written.unwrap_or_else(|_| panic!("{}: panics: {what}", self.format.name));
+        }
         if let Err(error) = &result {
             let message = error.to_string();
             let says = |word| message.contains(word);
             let expected = says("expected") && says("found") && says("offset");
             let is_limit = says("limit of this reader") && says("offset");
-            assert!(expected || is_limit || says("is an array of"), "{what}: {message}");
+            // Damage can turn a file into one of another kind.
+            let is_other = says("is not supported") || says("is an array of");
+            assert!(expected || is_limit || is_other, "{what}: {message}");
         }
         result.is_ok()
     }
@@ -77,22 +79,22 @@ impl Subject {
         if bytes.is_empty() {
             return;
         }
-        let (head, tail) = self.rules;
+        let Structure { tokens, head, tail, .. } = self.structure;
         let place = match random.below(8) {
             0 => random.below(bytes.len()),
             1..4 if tail > 0 => bytes.len() - 1 - random.below(bytes.len().min(tail)),
             _ => random.below(bytes.len().min(head)),
         };
         let some = place..(place + random.below(16)).min(bytes.len());
-        let telling = self.telling[random.below(self.telling.len())];
+        let token = tokens[random.below(tokens.len())];
         match random.below(7) {
             0 => bytes[place] ^= 1 << random.below(8),
             1 => bytes[place] = random.next() as u8,
-            2 => bytes[place] = telling,
-            3 => bytes.insert(place, telling),
+            2 => bytes[place] = token,
+            3 => bytes.insert(place, token),
             4 => drop(bytes.drain(some)),
             5 => drop(bytes.splice(place..place, bytes[some].to_vec())),
-            _ => bytes[some].fill(telling),
+            _ => bytes[some].fill(token),
         }
     }
 }

@@ -11,8 +11,8 @@ use lodstone_model::DType;
 
 use super::shapes::{Builds, Data, Shapes};
 use super::tree::{How, Id, Node, Object};
-use crate::Result;
 use crate::encoding::array::{CODES, MAX_RANK};
+use crate::error::Result;
 
 /// An array whose elements are not read.
 #[derive(Clone, Debug)]

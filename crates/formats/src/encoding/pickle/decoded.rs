@@ -8,8 +8,8 @@ use lodstone_store::Blob;
 use super::array::Array;
 use super::shapes::Shapes;
 use super::text::{Latin1, Spelling};
-use crate::Result;
 use crate::encoding::array::elements::{Elements, Stored};
+use crate::error::Result;
 
 /// Strings that have been scanned, by offset: arrays may share them.
 #[derive(Default)]

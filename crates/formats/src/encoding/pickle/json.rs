@@ -8,7 +8,7 @@ use lodstone_model::DType;
 use super::array::Number;
 use super::shapes::{Shapes, Value};
 use super::tree::Id;
-use crate::Result;
+use crate::error::Result;
 
 /// The remaining output. Shared values are stored once in a pickle, but repeated in JSON.
 #[derive(Debug)]
@@ -154,7 +154,7 @@ fn pair([re, im]: [String; 2]) -> String {
 }
 
 /// Returns the error for a duplicate key, of which readers could use different values.
-pub(crate) fn again(shapes: &Shapes, id: Id, name: &str) -> crate::Error {
+pub(crate) fn again(shapes: &Shapes, id: Id, name: &str) -> crate::error::Error {
     let name: String = name.chars().take(64).collect();
     shapes.tree.error(id, "unique keys", format!("`{}` twice", name.escape_debug()))
 }

@@ -10,7 +10,7 @@ use lodstone_model::Limits;
 use lodstone_store::{Blob, Derive, Result as StoreResult, internal};
 
 use super::opcode::Span;
-use crate::Result;
+use crate::error::Result;
 
 /// A range that was cut out of a pickle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -15,7 +15,7 @@ use super::opcode::{self, Argument, Opcode, Span};
 use super::text;
 use super::text::Encoding;
 use super::tree::{How, Id, Node, Object, Tree};
-use crate::{Error, Result};
+use crate::error::{Error, Result};
 
 mod wrapped;
 

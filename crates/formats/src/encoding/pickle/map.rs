@@ -4,7 +4,7 @@ use lodstone_model::Limits;
 use lodstone_store::{Blob, Cursor, Field};
 
 use super::opcode::{self, Argument, Span};
-use crate::{Error, Result};
+use crate::error::{Error, Result};
 
 /// Maximum length of arguments that are read; of others, the length is listed.
 const MAX_TEXT: u64 = 4096;

@@ -2,7 +2,7 @@
 
 use lodstone_store::{Blob, Cursor};
 
-use crate::Result;
+use crate::error::Result;
 
 /// A byte range of the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

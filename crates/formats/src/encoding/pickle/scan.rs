@@ -7,7 +7,7 @@ use super::known::{Allowed, Suspects, is_known, is_wrapper};
 use super::machine::{Found, Steps, Wrapped, read_as_cpython, read_as_joblib, read_leniently};
 use super::opcode::Span;
 use super::tree::{How, Id, Node, Object, Tree};
-use crate::Result;
+use crate::error::Result;
 
 /// An import, call or request of a pickle.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -12,7 +12,7 @@ use super::opcode::Span;
 use super::text::Encoding;
 use super::text::{Latin1, Spelling};
 use super::tree::{How, Id, Node, Object, Tree};
-use crate::{Error, Result};
+use crate::error::{Error, Result};
 
 /// What an import represents.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

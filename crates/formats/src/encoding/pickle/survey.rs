@@ -6,7 +6,7 @@ use lodstone_model::Limits;
 
 use super::shapes::{Shapes, Value};
 use super::tree::{Id, Tree};
-use crate::Result;
+use crate::error::Result;
 
 /// Returns, for each reachable value, whether it is or contains a tensor; shared values are visited
 /// once. Values for which `is_tensor` returns true are not descended into.

@@ -7,7 +7,7 @@ use lodstone_store::{Blob, Ceiling};
 
 use super::opcode::Span;
 use super::text::{self, Encoding};
-use crate::{Error, Result};
+use crate::error::{Error, Result};
 
 /// The index of a value in a [`Tree`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]

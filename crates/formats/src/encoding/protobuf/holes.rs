@@ -26,7 +26,7 @@ use super::run;
 use super::schema::{self, Kind};
 use super::varint::{self, min_len};
 use super::wire::{Encoder, Field, Message, Source, Value};
-use crate::{Error, Result};
+use crate::error::{Error, Result};
 
 /// The structure of a file.
 #[derive(Debug)]

@@ -5,7 +5,7 @@ use lodstone_store::{Cursor, Field as Mapped};
 
 use super::schema::{Field, Generation, Kind, Message};
 use super::varint;
-use crate::Result;
+use crate::error::Result;
 
 /// Maximum length of texts that are read; of others, the length is listed.
 const MAX_TEXT: u64 = 4096;

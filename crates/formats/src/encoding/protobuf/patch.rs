@@ -14,7 +14,7 @@ use lodstone_model::Limits;
 
 use super::schema;
 use super::wire::{Encoder, Field, Message, Source, Value};
-use crate::Result;
+use crate::error::Result;
 
 pub(crate) fn patch(
     schema: &'static schema::Message,

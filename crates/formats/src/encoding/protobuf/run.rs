@@ -7,7 +7,7 @@ use lodstone_model::Limits;
 use lodstone_store::Blob;
 
 use super::varint::{Varint, min_len};
-use crate::Result;
+use crate::error::Result;
 
 /// The minimum number of values of a run that is left out of a structure. Lists of arguments are shorter.
 pub(super) const MIN_VALUES: u64 = 64;

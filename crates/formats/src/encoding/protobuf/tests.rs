@@ -7,7 +7,7 @@ use super::patch::patch;
 use super::schema::{Enum, Generation, Kind, Message as Schema, many, one};
 use super::text;
 use super::wire::{Encoder, Message, Source};
-use crate::Error;
+use crate::error::Error;
 
 static COLOR: Enum = Enum { values: &[(1, &["RED"]), (2, &["OLD_BLUE", "BLUE"])] };
 

@@ -12,7 +12,7 @@ use lodstone_model::Limits;
 
 use super::schema::{self, Generation, Kind};
 use super::wire::{Encoder, Field, Message, Packed, Source, Value};
-use crate::{Error, Result};
+use crate::error::{Error, Result};
 
 /// Prints a message.
 pub(crate) fn print(
@@ -607,7 +607,7 @@ impl<'a> Tokens<'a> {
         at: usize,
         expected: impl Into<String>,
         found: impl Into<String>,
-    ) -> crate::Error {
+    ) -> crate::error::Error {
         self.source.malformed(at as u64, expected, found)
     }
 }

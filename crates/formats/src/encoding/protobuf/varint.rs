@@ -2,7 +2,7 @@
 
 use lodstone_store::Cursor;
 
-use crate::Result;
+use crate::error::Result;
 
 /// A varint that is being read.
 #[derive(Debug, Default)]

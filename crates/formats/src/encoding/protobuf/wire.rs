@@ -15,7 +15,7 @@ use lodstone_model::{Limits, MAX_DEPTH};
 
 use super::holes::Structure;
 use super::varint::{TooLong, Varint};
-use crate::{Error, Result};
+use crate::error::{Error, Result};
 
 /// Maximum bytes of structures in memory per byte of a file. Programs written by frameworks have messages of at least
 /// ten bytes, and stay below it.

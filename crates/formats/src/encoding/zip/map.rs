@@ -6,7 +6,7 @@ use lodstone_model::Limits;
 use lodstone_store::{Blob, Cursor};
 
 use super::{ELSEWHERE, Member, members};
-use crate::{Error, Result};
+use crate::error::{Error, Result};
 
 /// The size of a signature.
 const SIGNATURE: u64 = 4;

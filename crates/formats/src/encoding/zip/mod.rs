@@ -16,7 +16,7 @@ use rawzip::{CompressionMethod, ReaderAt, ZipArchive, ZipLocator};
 
 use self::inflate::Inflate;
 pub(crate) use self::map::map;
-use crate::{Error, Result};
+use crate::error::{Error, Result};
 
 /// A member of an archive.
 #[derive(Clone, Debug)]

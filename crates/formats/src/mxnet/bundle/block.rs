@@ -23,8 +23,9 @@ use lodstone_store::{Blob, Location};
 use serde_json::{Map, Value};
 
 use super::read::bound;
+use crate::error::{Error, Result};
 use crate::mxnet::{params, symbol};
-use crate::{Error, OpenOptions, Result};
+use crate::options::OpenOptions;
 
 /// The suffix of a block's file name.
 pub(super) const BLOCK: &str = "-model.json";

@@ -3,9 +3,10 @@
 use lodstone_store::{Entry, Location, SourceFile};
 
 use super::block::{BLOCK, is_block};
+use crate::error::{Error, Result};
+use crate::format::Probe;
 use crate::mxnet::params::{is_archive, is_params};
 use crate::mxnet::symbol::is_symbol;
-use crate::{Error, Probe, Result};
 
 /// The suffix of a program's file name.
 pub(super) const SYMBOL: &str = "-symbol.json";

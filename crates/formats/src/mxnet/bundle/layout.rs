@@ -3,8 +3,9 @@
 use lodstone_model::Model;
 use serde::{Deserialize, Serialize};
 
+use crate::error::Result;
+use crate::format;
 use crate::mxnet::params::Layout;
-use crate::{Result, format};
 
 /// The owner of the residual of a model.
 const OWNER: &str = "mxnet";

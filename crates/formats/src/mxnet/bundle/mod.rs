@@ -26,32 +26,30 @@ pub use read::open;
 use lodstone_model::Dialect;
 use lodstone_schema::mxnet::variable_of;
 
+use crate::format::{Format, Prefix, Structure};
 use crate::mxnet::params;
-use crate::{Format, Holds, Prefix};
+use crate::options::Holds;
 
 /// A program and its parameters.
 pub static BUNDLE: Format = Format {
     name: "mxnet",
     title: "MXNet program and parameters",
+    framework: "MXNet",
     holds: Holds { program: Some(Dialect::Mxnet), unnamed: false, ..params::PARAMS.holds },
     alone: Some("mxnet-params"),
-    framework: None,
-    splits: false,
-    aligns: false,
-    externals: false,
     into_directory: true,
     extension: "symbol.json",
-    other_extensions: &[],
     prefix: Some(Prefix {
         endings: &["-symbol.json", "-model.json", "-0000.params"],
         find: detect::by_prefix,
     }),
     detect: detect::detect,
-    record: None,
-    reads_member: |_| false,
     variable_of,
+    byte_maps: params::PARAMS.byte_maps,
+    files: &["model-symbol.json", "model-0000.params"],
     read: read::open,
     stage: write::write_bundle,
+    ..Format::PLAIN
 };
 
 /// A program without parameters.
@@ -62,6 +60,16 @@ pub static SYMBOL: Format = Format {
     extension: "",
     into_directory: false,
     prefix: None,
+    byte_maps: &[],
+    files: &["model-symbol.json"],
+    // Names are repeated wherever a value is used, up to 16 times the bytes and a mebibyte.
+    structure: Some(Structure {
+        memory_factor: 64,
+        memory_constant: 3 << 20,
+        tokens: b"0123456789[]{},:\"-\\ntf",
+        head: 4000,
+        tail: 600,
+    }),
     // Detected as the bundle, whose reader determines the actual format.
     detect: |_| false,
     stage: write::write_symbol,

@@ -10,9 +10,10 @@ use super::block::{self, is_block};
 use super::detect::{PARAMS, SYMBOL, by_prefix, candidates, file_in};
 use super::layout::Bundle;
 use super::{BUNDLE, SYMBOL as ALONE};
+use crate::error::{Error, Result};
 use crate::mxnet::params::{self, Layout};
 use crate::mxnet::symbol::{self, is_symbol};
-use crate::{Error, OpenOptions, Result};
+use crate::options::OpenOptions;
 
 /// Opens a program and its parameters by a file, a directory or a prefix.
 ///

@@ -9,9 +9,11 @@ use lodstone_store::Location;
 use super::detect::SYMBOL;
 use super::layout::Bundle;
 use super::{BUNDLE, SYMBOL as ALONE};
+use crate::error::{Error, Result};
 use crate::mxnet::params::{self, Layout};
 use crate::mxnet::symbol;
-use crate::{Error, Result, Staged, WriteOptions};
+use crate::options::WriteOptions;
+use crate::staged::Staged;
 
 /// Writes `X-symbol.json` and `X-0000.params`, or writes into a directory under the original names.
 pub(super) fn write_bundle(

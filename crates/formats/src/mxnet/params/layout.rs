@@ -3,7 +3,8 @@
 use lodstone_model::{Model, Parameter};
 use serde::{Deserialize, Serialize};
 
-use crate::{Result, format};
+use crate::error::Result;
+use crate::format;
 
 /// The owner of the residual of a model: a layout, as JSON.
 const OWNER: &str = "mxnet params";

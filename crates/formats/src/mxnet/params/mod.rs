@@ -70,39 +70,44 @@ use lodstone_model::Parameter;
 use lodstone_schema::mxnet::{type_flag, variable_of};
 use lodstone_store::Output;
 
-use crate::{Format, Holds, Mapper, Result};
+use crate::byte_map::Mapper;
+use crate::error::Result;
+use crate::format::{Format, Structure};
+use crate::options::Holds;
 
 /// Byte maps of parameters in MXNet's own format.
-pub(crate) static BYTE_MAP: Mapper = Mapper {
+static BYTE_MAP: Mapper = Mapper {
     what: "MXNet parameters",
     detect: |probe| is_params(probe.head, probe.len),
     read: read::map,
 };
 
 /// Byte maps of parameters in a NumPy archive.
-pub(crate) static NPZ_BYTE_MAP: Mapper =
+static NPZ_BYTE_MAP: Mapper =
     Mapper { what: "MXNet 2 parameters", detect: npz::detect, read: npz::map };
 
 /// Arrays in MXNet's own format.
 pub static PARAMS: Format = Format {
     name: "mxnet-params",
     title: "MXNet parameters",
+    framework: "MXNet",
     holds: HOLDS,
-    alone: None,
-    framework: None,
-    splits: false,
-    aligns: false,
-    externals: false,
-    into_directory: false,
     extension: "params",
-    other_extensions: &[],
-    prefix: None,
     detect: |probe| is_params(probe.head, probe.len),
-    record: None,
     reads_member: |member| member.ends_with("/format.npy"),
     variable_of,
+    byte_maps: &[&BYTE_MAP],
+    // A tensor is a struct of some hundred bytes, and the smallest record that holds one has 20.
+    structure: Some(Structure {
+        memory_factor: 64,
+        memory_constant: 256 << 10,
+        tokens: &[0, 1, 2, 3, 6, 7, 0x12, 0xc8, 0xc9, 0xca, 0xf9, 0xff],
+        head: 300,
+        tail: 200,
+    }),
     read,
     stage: write::write,
+    ..Format::PLAIN
 };
 
 /// Arrays in a NumPy archive, as written by MXNet 2.
@@ -112,25 +117,19 @@ pub static NPZ: Format = Format {
     holds: Holds { unnamed: false, dtype: npz::has_code, ..HOLDS },
     detect: npz::detect,
     read: npz::read,
+    byte_maps: &[&NPZ_BYTE_MAP],
+    structure: Some(Structure::ARRAYS),
     stage: npz::write,
     ..PARAMS
 };
 
 const HOLDS: Holds = Holds {
     tensors: true,
-    metadata: false,
-    program: None,
-    startup: false,
     names: true,
     unnamed: true,
-    lod: false,
-    selected_rows: false,
     sparse: true,
-    coo: false,
-    strings: false,
-    vocabulary: false,
     dtype: |dtype| type_flag(dtype).is_some(),
-    stand_in: |_| None,
+    ..Holds::NOTHING
 };
 
 /// Writes parameters in the container of a layout.

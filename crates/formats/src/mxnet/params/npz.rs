@@ -9,9 +9,13 @@ use lodstone_store::{Blob, Cursor, Location, Output, SourceFile};
 use super::bools::{normalized, stored};
 use super::layout::Layout;
 use super::{HOLDS, NPZ};
+use crate::byte_map::{self, Recorded};
 use crate::encoding::zip::{self, Member, Writer, members};
+use crate::error::{Error, Result};
+use crate::format::Probe;
 use crate::numpy::{self, BFLOAT16, encode_as};
-use crate::{Error, OpenOptions, Probe, Recorded, Result, Staged, WriteOptions, byte_map};
+use crate::options::{OpenOptions, WriteOptions};
+use crate::staged::Staged;
 
 /// The suffix of members that are arrays.
 const SUFFIX: &str = ".npy";

@@ -10,7 +10,9 @@ use super::layout::{Layout, Unfilled};
 use super::record;
 use super::scalar::Rest;
 use super::{PARAMS, npz};
-use crate::{OpenOptions, Recorded, Result, byte_map};
+use crate::byte_map::{self, Recorded};
+use crate::error::Result;
+use crate::options::OpenOptions;
 
 /// Maximum number of bytes after the names that are kept for a write-back.
 const MAX_TRAILING: u64 = 1 << 20;

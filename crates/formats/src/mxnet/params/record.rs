@@ -5,7 +5,7 @@ use lodstone_store::{Blob, Cursor};
 
 use super::bools::{normalized, stored};
 use super::scalar::{Rest, is_scalar};
-use crate::Result;
+use crate::error::Result;
 use lodstone_schema::mxnet::{dtype_of, type_flag};
 
 /// The owner of the residual of a tensor: the bytes before its elements.

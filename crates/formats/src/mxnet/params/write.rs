@@ -11,7 +11,9 @@ use super::bools::stored;
 use super::detect::MAGIC;
 use super::layout::Layout;
 use super::record::{Version, as_it_was, encode};
-use crate::{Error, Result, Staged, WriteOptions};
+use crate::error::{Error, Result};
+use crate::options::WriteOptions;
+use crate::staged::Staged;
 
 /// Writes a list if no tensor has a name, and a dict otherwise.
 ///

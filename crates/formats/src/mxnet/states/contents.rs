@@ -7,9 +7,9 @@ use std::sync::Arc;
 use lodstone_model::{Limits, Tensor};
 use lodstone_store::{Blob, Cursor};
 
-use crate::Result;
 use crate::encoding::pickle::json::{Budget, again, json, key, quoted};
 use crate::encoding::pickle::{Builds, Id, Latin1, Node, Shapes, Span, Spelling, Value, survey};
+use crate::error::Result;
 use crate::mxnet::params::{read_alone, replace_stored, stored_blobs};
 
 /// The path of the optimizer's own state, if the pickle contains it.
@@ -101,7 +101,7 @@ fn arrays(shapes: &Shapes, elements: Elements) -> Result<HashMap<Id, Option<Arra
             Node::None => None,
             _ => {
                 let data = shapes.data(handle).ok_or_else(odd)?;
-                let inside = |error: crate::Error| {
+                let inside = |error: crate::error::Error| {
                     error.inside(format!("the array at offset {}", data.span.start))
                 };
                 match data.spelling {

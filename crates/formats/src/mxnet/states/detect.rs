@@ -3,8 +3,8 @@
 use lodstone_model::Limits;
 use lodstone_store::Blob;
 
-use crate::Probe;
 use crate::encoding::pickle::{Node, Steps, read_leniently};
+use crate::format::Probe;
 
 /// Returns whether a file is a pickle that refers to MXNet near its beginning, or has the extension
 /// of states and contains only `None` states. Others also use the extension for pickles.

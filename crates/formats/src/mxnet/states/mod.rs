@@ -36,10 +36,12 @@ pub use read::read_blob;
 use lodstone_schema::mxnet::{Pickled, pickled, type_flag};
 use lodstone_store::Cursor;
 
+use crate::byte_map::{self, Mapper};
 use crate::encoding::pickle::known::{Is, State, Takes, Use};
 use crate::encoding::pickle::{self, BUILTINS, Builds, MULTIARRAY, Rule, rule};
+use crate::format::{Format, Structure};
 use crate::mxnet::params;
-use crate::{Format, Holds, Mapper, byte_map};
+use crate::options::Holds;
 
 /// The name of the format, and the owner of the residuals of its models.
 const NAME: &str = "mxnet-states";
@@ -48,41 +50,31 @@ const NAME: &str = "mxnet-states";
 pub static FORMAT: Format = Format {
     name: NAME,
     title: "MXNet optimizer states",
+    framework: "MXNet",
     holds: Holds {
         tensors: true,
         metadata: true,
-        program: None,
-        startup: false,
         names: true,
-        unnamed: false,
-        lod: false,
-        selected_rows: false,
         sparse: true,
-        coo: false,
-        strings: false,
-        vocabulary: false,
         dtype: |dtype| type_flag(dtype).is_some(),
-        stand_in: |_| None,
+        ..Holds::NOTHING
     },
-    alone: None,
-    framework: None,
-    splits: false,
-    aligns: false,
-    externals: false,
-    into_directory: false,
     extension: "states",
-    other_extensions: &[],
-    prefix: None,
     detect: detect::detect,
-    record: None,
-    reads_member: |_| false,
-    variable_of: |name| name,
+    byte_maps: &[&BYTE_MAP],
+    structure: Some(Structure {
+        memory_constant: 1 << 20,
+        head: 900,
+        tail: 600,
+        ..Structure::PICKLE
+    }),
     read: read::read,
     stage: write::write,
+    ..Format::PLAIN
 };
 
 /// Byte maps of files.
-pub(crate) static BYTE_MAP: Mapper = Mapper {
+static BYTE_MAP: Mapper = Mapper {
     what: "MXNet optimizer states",
     detect: detect::detect,
     read: |blob, limits| {

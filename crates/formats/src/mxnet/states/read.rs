@@ -7,7 +7,8 @@ use lodstone_store::{Blob, Location};
 use super::contents::{Contents, Elements, contents};
 use super::{NAME, builds};
 use crate::encoding::pickle::{self, Kept, Shapes, Span};
-use crate::{OpenOptions, Result};
+use crate::error::Result;
+use crate::options::OpenOptions;
 
 /// Opens the states of an optimizer.
 ///

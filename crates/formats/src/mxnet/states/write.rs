@@ -9,8 +9,10 @@ use super::NAME;
 use super::contents::{Array, Contents, Elements};
 use super::read::look;
 use crate::encoding::pickle::{Kept, Latin1, Piece, Spelling, is_one};
+use crate::error::{Error, Result};
 use crate::mxnet::params::{same_head, stored_blobs};
-use crate::{Error, Result, Staged, WriteOptions};
+use crate::options::WriteOptions;
+use crate::staged::Staged;
 
 /// Writes the original states with the current elements.
 ///

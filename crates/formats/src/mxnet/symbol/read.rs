@@ -13,8 +13,8 @@ use super::graph::{Entry, Graph, Node};
 use super::upgrade::upgrade;
 
 use crate::encoding::json::malformed;
+use crate::error::{Error, Result};
 use crate::format::block_number;
-use crate::{Error, Result};
 
 /// The owner of the residuals: the text of a program, and the versions of the inputs of an operator.
 pub(super) const OWNER: &str = "mxnet symbol";

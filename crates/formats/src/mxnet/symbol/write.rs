@@ -10,7 +10,7 @@ use serde_json::Value;
 use super::json::Text;
 use super::read::{CONTROL, OWNER, SOURCE, SUBGRAPHS, read, usual_versions};
 use super::upgrade::CURRENT;
-use crate::{Error, Result};
+use crate::error::{Error, Result};
 
 const FORMAT: &str = "an MXNet program";
 

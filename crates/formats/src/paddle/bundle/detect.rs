@@ -4,12 +4,13 @@ use std::sync::Arc;
 
 use lodstone_store::{Blob, Entry, Location, SourceFile};
 
+use crate::error::{Error, Result};
+use crate::format::Probe;
 use crate::paddle::pickle::is_pickle;
 use crate::paddle::pir;
 use crate::paddle::program::{is_binary, is_text};
 use crate::paddle::stream::{begins_record, is_stream};
 use crate::registry::SIGNATURES;
-use crate::{Error, Probe, Result};
 
 /// The content of a file, according to its first bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

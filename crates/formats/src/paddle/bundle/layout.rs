@@ -5,8 +5,9 @@ use std::collections::BTreeMap;
 use lodstone_model::Model;
 use serde::{Deserialize, Serialize};
 
+use crate::error::Result;
+use crate::format;
 use crate::paddle::stream::Layout;
-use crate::{Result, format};
 
 /// The owner of the residual of a model.
 const OWNER: &str = "paddle";

@@ -31,56 +31,39 @@ pub use read::{open, open_record};
 
 use lodstone_model::Dialect;
 
+use crate::byte_map::{self, Mapper};
 use crate::encoding::pickle;
 use crate::encoding::protobuf::map::map;
+use crate::format::{Format, Prefix, Structure};
+use crate::options::Holds;
 use crate::paddle::pickle::AS_INTEGERS;
 use crate::paddle::{self, program, stream};
-use crate::{Format, Holds, Mapper, Prefix, Probe, byte_map};
 
 const ALL: Holds = Holds {
     tensors: true,
-    metadata: false,
     program: Some(Dialect::Paddle),
-    startup: false,
     names: true,
-    unnamed: false,
     lod: true,
     selected_rows: true,
-    sparse: false,
-    coo: false,
-    strings: false,
     vocabulary: true,
     dtype: |dtype| lodstone_schema::paddle::codes::dtype_code(dtype).is_some(),
-    stand_in: |_| None,
+    ..Holds::NOTHING
 };
 
 const TENSORS: Holds = Holds { program: None, names: false, ..ALL };
 
 /// Returns a format that is detected as [`BUNDLE`], whose reader determines the actual format.
 const fn part(name: &'static str, title: &'static str, extension: &'static str) -> Format {
-    let (read, stage) = (read::open, write::write_bundle);
-    let (splits, aligns, externals) = (false, true, false);
-    let detect = |_: &Probe<'_>| false;
-    let prefix = None;
     Format {
         name,
         title,
+        framework: "PaddlePaddle",
         holds: TENSORS,
-        alone: None,
-        framework: None,
-        splits,
-        aligns,
-        externals,
+        aligns: true,
         extension,
-        other_extensions: &[],
-        into_directory: false,
-        prefix,
-        detect,
-        record: None,
-        reads_member: |_| false,
-        variable_of: |name| name,
-        read,
-        stage,
+        read: read::open,
+        stage: write::write_bundle,
+        ..Format::PLAIN
     }
 }
 
@@ -91,6 +74,8 @@ pub static BUNDLE: Format = Format {
     detect: detect::detect,
     record: Some(open_record),
     into_directory: true,
+    byte_maps: &[&PROGRAM_BYTE_MAP, &STREAM_BYTE_MAP],
+    files: &["model.pdmodel", "model.pdiparams"],
     prefix: Some(Prefix { endings: &[".pdmodel", ".json", ".pdiparams"], find: read::by_prefix }),
     ..part("paddle", "Paddle program and combined parameters", "pdmodel")
 };
@@ -99,6 +84,8 @@ pub static BUNDLE: Format = Format {
 pub static VARS: Format = Format {
     holds: ALL,
     into_directory: true,
+    byte_maps: BUNDLE.byte_maps,
+    files: &["__model__", "x", "y"],
     stage: write::write_vars,
     ..part("paddle-vars", "Paddle program and one file a variable", "")
 };
@@ -109,6 +96,8 @@ pub static SAVE: Format = Format {
     alone: Some("paddle-params"),
     aligns: false,
     into_directory: true,
+    byte_maps: &[&PROGRAM_BYTE_MAP, &PICKLE_BYTE_MAP],
+    files: &["model.pdmodel", "model.pdparams", "model.pdopt"],
     stage: write::write_saved,
     ..part(SAVED, "Paddle program and pickles (`static.save`)", "")
 };
@@ -118,6 +107,16 @@ pub static PIR: Format = Format {
     holds: Holds { program: Some(Dialect::Pir), ..ALL },
     alone: Some("paddle-params"),
     into_directory: true,
+    byte_maps: &[&STREAM_BYTE_MAP],
+    files: &["net.json", "net.pdiparams"],
+    // A name of a value is repeated wherever it is used.
+    structure: Some(Structure {
+        memory_factor: 64,
+        memory_constant: 3 << 20,
+        tokens: b"0123456789[]{},:\"-\\pIOA#%",
+        head: 4000,
+        tail: 600,
+    }),
     stage: write::write_pir,
     ..part(PIR_NAME, "Paddle 3 program (PIR) and combined parameters", "json")
 };
@@ -129,14 +128,14 @@ const PIR_NAME: &str = "paddle-pir";
 const SAVED: &str = "paddle-save";
 
 /// Byte maps of tensor streams, of one tensor or several.
-pub(crate) static STREAM_BYTE_MAP: Mapper = Mapper {
+static STREAM_BYTE_MAP: Mapper = Mapper {
     what: "PaddlePaddle tensor streams",
     detect: |probe| detect::content(probe.head, probe.len) == Some(detect::Content::Stream),
     read: stream::map,
 };
 
 /// Byte maps of programs.
-pub(crate) static PROGRAM_BYTE_MAP: Mapper = Mapper {
+static PROGRAM_BYTE_MAP: Mapper = Mapper {
     what: "PaddlePaddle programs",
     detect: |probe| detect::content(probe.head, probe.len) == Some(detect::Content::Program),
     read: |blob, limits| {
@@ -148,7 +147,7 @@ pub(crate) static PROGRAM_BYTE_MAP: Mapper = Mapper {
 };
 
 /// Byte maps of pickles.
-pub(crate) static PICKLE_BYTE_MAP: Mapper = Mapper {
+static PICKLE_BYTE_MAP: Mapper = Mapper {
     what: "PaddlePaddle pickles",
     detect: |probe| {
         detect::content(probe.head, probe.len) == Some(detect::Content::Pickle)
@@ -161,27 +160,35 @@ pub(crate) static PICKLE_BYTE_MAP: Mapper = Mapper {
     },
 };
 
+/// Returns a format of tensor streams.
+const fn stream(name: &'static str, title: &'static str, extension: &'static str) -> Format {
+    // A tensor is a struct of some hundred bytes, and the smallest record, an empty vocabulary, has 8.
+    let structure = Structure { memory_factor: 40, ..Structure::BINARY };
+    let structure = Some(structure);
+    Format { byte_maps: const { &[&STREAM_BYTE_MAP] }, structure, ..part(name, title, extension) }
+}
+
 /// Concatenated parameters in one file.
 pub static PARAMS: Format = Format {
     stage: write::write_params,
-    ..part("paddle-params", "Paddle combined parameters", "pdiparams")
+    ..stream("paddle-params", "Paddle combined parameters", "pdiparams")
 };
 
 /// Parameters in one file, each after its size.
 pub static PARAMS_SIZED: Format = Format {
     stage: write::write_params_sized,
-    ..part("paddle-params-sized", "Paddle size-prefixed parameters", "")
+    ..stream("paddle-params-sized", "Paddle size-prefixed parameters", "")
 };
 
 /// A single tensor.
 pub static TENSOR: Format =
-    Format { stage: write::write_tensor, ..part("paddle-tensor", "Paddle tensor stream", "") };
+    Format { stage: write::write_tensor, ..stream("paddle-tensor", "Paddle tensor stream", "") };
 
 /// A single tensor in the layout of 2017.
 pub static TENSOR_LOD_LAST: Format = Format {
     holds: Holds { selected_rows: false, vocabulary: false, ..TENSORS },
     stage: write::write_tensor_lod_last,
-    ..part("paddle-tensor-lod-last", "Paddle tensor stream, LoD last (2017)", "")
+    ..stream("paddle-tensor-lod-last", "Paddle tensor stream, LoD last (2017)", "")
 };
 
 /// A file of `paddle.save`.
@@ -197,6 +204,9 @@ pub static PICKLE: Format = Format {
     },
     aligns: false,
     other_extensions: &["pdopt"],
+    byte_maps: &[&PICKLE_BYTE_MAP],
+    // A value of one byte is a struct, and an object a larger one; descriptions of values are text.
+    structure: Some(Structure { memory_constant: 1 << 20, tail: 64, ..Structure::PICKLE }),
     stage: crate::paddle::pickle::write,
     ..part(crate::paddle::pickle::NAME, "Paddle pickle (`paddle.save`)", "pdparams")
 };
@@ -205,6 +215,9 @@ pub static PICKLE: Format = Format {
 pub static PROGRAM: Format = Format {
     holds: Holds { tensors: false, ..ALL },
     alone: Some("paddle-params"),
+    byte_maps: &[&PROGRAM_BYTE_MAP],
+    // The nodes of a program are larger than their bytes: an operator of five bytes is a struct.
+    structure: Some(Structure { memory_factor: 72, ..Structure::BINARY }),
     stage: write::write_program,
     ..part("paddle-program", "Paddle program", "pb")
 };
@@ -213,6 +226,7 @@ pub static PROGRAM: Format = Format {
 pub static PROGRAM_TEXT: Format = Format {
     holds: Holds { tensors: false, ..ALL },
     alone: Some("paddle-params"),
+    structure: Some(Structure { memory_factor: 72, ..Structure::TEXT }),
     stage: write::write_program_text,
     ..part("paddle-program-text", "Paddle program as text", "pbtxt")
 };

@@ -8,9 +8,10 @@ use lodstone_store::{Blob, Location};
 use super::detect;
 use super::layout::{Bundle, Pickle};
 use super::read::read_program;
+use crate::error::Result;
+use crate::options::OpenOptions;
 use crate::paddle::pickle::{self, AS_INTEGERS, TABLE};
 use crate::paddle::program;
-use crate::{OpenOptions, Result};
 
 /// Opens a file of `paddle.save`, or the pickled program of 2017.
 pub(super) fn open(path: &Location, blob: &Blob, options: &OpenOptions) -> Result<Model> {

@@ -11,11 +11,13 @@ use lodstone_store::{Blob, Error as StoreError, Location, check_relative};
 use super::detect::{self, Content, ProgramIn, content};
 use super::layout::Bundle;
 use super::{PIR_NAME, SAVED, pickles};
+use crate::error::{Error, Result};
+use crate::options::OpenOptions;
 use crate::paddle::pickle;
 use crate::paddle::pir;
 use crate::paddle::program;
 use crate::paddle::stream::{self, Expect, Layout, begins_record, is_stream};
-use crate::{Error, ModelDir, OpenOptions, Result};
+use crate::seal::entries::ModelDir;
 
 /// Opens a file, a directory or a prefix.
 ///

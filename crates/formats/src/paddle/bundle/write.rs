@@ -8,9 +8,11 @@ use lodstone_store::{Blob, Location};
 
 use super::layout::Bundle;
 use super::{SAVED, pickles};
+use crate::error::{Error, Result};
+use crate::options::WriteOptions;
 use crate::paddle::stream::{self, Layout};
 use crate::paddle::{pickle, pir, program};
-use crate::{Error, Result, Staged, WriteOptions};
+use crate::staged::Staged;
 
 /// Writes `X.pdmodel` and `X.pdiparams`, or writes into a directory under the original names.
 pub(super) fn write_bundle(

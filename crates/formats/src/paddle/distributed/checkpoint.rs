@@ -10,9 +10,12 @@ use serde_json::{Map, Value};
 use super::NAME;
 use super::metadata::{Local, Metadata, Place};
 use crate::boxes::{Boxed, assemble as whole, extent};
-use crate::format::{recall, remember};
+use crate::error::{Error, Result};
+use crate::format::{Probe, recall, remember};
+use crate::options::{OpenOptions, WriteOptions};
 use crate::paddle::pickle::{AS_INTEGERS, TABLE, is_pickle, read_blob};
-use crate::{Error, OpenOptions, Probe, Result, Staged, WriteOptions, safetensors};
+use crate::safetensors;
+use crate::staged::Staged;
 
 /// The suffix of metadata.
 const METADATA: &str = ".metadata";

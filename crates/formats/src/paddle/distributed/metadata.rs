@@ -7,8 +7,8 @@ use lodstone_store::Blob;
 
 use crate::encoding::array::MAX_RANK;
 use crate::encoding::pickle::{self, Id, Shapes, Value};
+use crate::error::{Error, Result};
 use crate::paddle::pickle::builds;
-use crate::{Error, Result};
 
 /// The tensors of a checkpoint, in the order of the file.
 pub(super) struct Metadata {

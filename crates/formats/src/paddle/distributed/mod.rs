@@ -25,10 +25,11 @@ mod checkpoint;
 mod metadata;
 mod write;
 
-pub(crate) use write::SHARDS;
+use write::SHARDS;
 
+use crate::format::{Format, Writes};
+use crate::options::Holds;
 use crate::paddle::bundle::PICKLE;
-use crate::{Format, Holds};
 
 /// The name of the format.
 pub(crate) const NAME: &str = "paddle-distributed";
@@ -41,6 +42,10 @@ pub(crate) static FORMAT: Format = Format {
     extension: "",
     other_extensions: &[],
     into_directory: true,
+    writes: Writes::Unedited,
+    files: &["0.metadata", "0_0.distcp", "1_0.distcp"],
+    structure: None,
+    shards: Some(&SHARDS),
     detect: checkpoint::detect,
     read: checkpoint::read,
     stage: checkpoint::write_back,

@@ -9,10 +9,11 @@ use lodstone_store::Output;
 use super::NAME;
 use crate::encoding::array::code;
 use crate::encoding::pickle::write::{self as put, Memo};
+use crate::error::{Error, Result};
+use crate::options::Holds;
 use crate::paddle::bundle::PICKLE;
 use crate::paddle::pickle::{AS_INTEGERS, TABLE, check, put_arrays};
 use crate::sharding::{Item, Shard, ShardFormat, Sharding};
-use crate::{Error, Holds, Result};
 
 /// Checkpoints with chunks of tensors.
 pub(crate) static SHARDS: ShardFormat = ShardFormat {

@@ -6,9 +6,9 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use lodstone_model::Limits;
 
 use super::CUT;
-use crate::Result;
 use crate::encoding::pickle::json::{Budget, again, json, key, quoted};
 use crate::encoding::pickle::{Array, Encoding, Id, Shapes, Span, Value, survey};
+use crate::error::Result;
 
 /// A tensor.
 #[derive(Debug)]

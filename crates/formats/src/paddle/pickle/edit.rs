@@ -10,7 +10,7 @@ use super::{CUT, TABLE};
 use crate::encoding::pickle::json::{Budget, key};
 use crate::encoding::pickle::write as put;
 use crate::encoding::pickle::{Builds, Data, Id, Node, Shapes, Value};
-use crate::{Error, Result};
+use crate::error::{Error, Result};
 
 /// Visits the values in the order in which they were read. Their depth was bounded
 /// then.

@@ -8,8 +8,8 @@ use lodstone_store::Blob;
 
 use super::contents::{Found, contents};
 use super::{NAME, builds};
-use crate::Result;
 use crate::encoding::pickle::{self, Decoded, Id, Kept, Shapes, Span, Spelling, Value};
+use crate::error::Result;
 
 /// Returns whether a file begins like a pickle of protocol 2 or later: the protocol, then at least one byte. A pickle
 /// ends with `STOP`, so one more byte must follow.

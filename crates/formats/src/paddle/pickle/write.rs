@@ -12,8 +12,10 @@ use super::{AS_INTEGERS, CUT, NAME, TABLE, builds, edit};
 use crate::encoding::array::{MAX_RANK, code};
 use crate::encoding::pickle::write as put;
 use crate::encoding::pickle::{self, Kept, Node, Piece, Shapes, is_one};
+use crate::error::{Error, Result};
 use crate::format::signed_dims;
-use crate::{Error, Result, Staged, WriteOptions};
+use crate::options::WriteOptions;
+use crate::staged::Staged;
 
 /// Writes one file.
 ///

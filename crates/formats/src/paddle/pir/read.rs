@@ -20,8 +20,8 @@ use super::json;
 use super::types::value_type;
 use super::write::OWNER;
 use crate::encoding::json::malformed;
+use crate::error::{Error, Result};
 use crate::format::block_number;
-use crate::{Error, Result};
 
 /// Reads a program.
 ///

@@ -5,7 +5,7 @@ use lodstone_model::{Dialect, Limits, Program};
 use lodstone_store::Blob;
 
 use super::read;
-use crate::{Error, Result};
+use crate::error::{Error, Result};
 
 /// The owner of the residual of a program, which is its text.
 pub(super) const OWNER: &str = "paddle pir";

@@ -14,7 +14,7 @@ use super::types::TensorDesc;
 use super::{is_text, schema, write};
 use crate::encoding::protobuf::text;
 use crate::encoding::protobuf::wire::{Field, Message, Packed, Source};
-use crate::{Error, Result};
+use crate::error::{Error, Result};
 
 /// Reads a program in binary or text format; `origin` names the file in messages.
 ///

@@ -4,8 +4,8 @@ use bytes::Bytes;
 use lodstone_model::{DType, Dim, TensorType};
 use lodstone_schema::paddle::codes;
 
-use crate::Result;
 use crate::encoding::protobuf::wire::{Encoder, Message, Packed};
+use crate::error::Result;
 
 /// A `TensorDesc` in its stored form: a dim of -1 means "any".
 #[derive(Clone, Debug, PartialEq, Eq)]

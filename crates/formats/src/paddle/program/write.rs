@@ -16,7 +16,7 @@ use crate::encoding::protobuf::patch::patch;
 use crate::encoding::protobuf::schema::{Generation, Message as MessageType};
 use crate::encoding::protobuf::text::{self, Style};
 use crate::encoding::protobuf::wire::{Encoder, Message, Source};
-use crate::{Error, Result};
+use crate::error::{Error, Result};
 
 /// The owners of the residuals of nodes, and of a program that was read from text.
 pub(super) const BINARY: &str = "paddle-program";

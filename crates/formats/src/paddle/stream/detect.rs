@@ -13,7 +13,7 @@
 use lodstone_store::{Blob, Cursor};
 
 use super::{Layout, MAX_LEVELS};
-use crate::Result;
+use crate::error::Result;
 
 /// Returns whether a file may begin with a record: a version word of 0 and a plausible count or size.
 pub fn is_stream(head: &[u8]) -> bool {

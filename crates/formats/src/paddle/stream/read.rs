@@ -4,9 +4,10 @@ use lodstone_model::{Kind, Limits, Lod, Residual, Tensor};
 use lodstone_store::{Blob, Cursor};
 
 use super::{DESC, DESCRIPTION, Expect, Layout, MAX_LEVELS, detect};
+use crate::byte_map::{self, Recorded};
 use crate::encoding::protobuf::wire::{Message, Source};
+use crate::error::Result;
 use crate::paddle::program::types::TensorDesc;
-use crate::{Recorded, Result, byte_map};
 
 /// Reads all records of a file; `expect` holds the kind of each record, if a program declares it.
 ///
@@ -39,7 +40,7 @@ fn nth(blob: &Blob, layout: Layout, index: usize, limits: &Limits) -> Result<Ten
     let mut cursor = Cursor::new(blob);
     let mut count = 0;
     while cursor.remaining() > 0 {
-        let place = |error: crate::Error| error.in_record(count);
+        let place = |error: crate::error::Error| error.in_record(count);
         if layout.sized && count < index {
             let size = cursor.u64("the size of a record").map_err(|e| place(e.into()))?;
             cursor.blob(size, "a record").map_err(|e| place(e.into()))?;
@@ -107,7 +108,7 @@ fn record(
     let start = cursor.position();
     let (tensor, read) = cursor.nested(size, "a record", |record| {
         let tensor = body(record, layout, expect, limits)?;
-        Ok::<_, crate::Error>((tensor, record.position()))
+        Ok::<_, crate::error::Error>((tensor, record.position()))
     })?;
     if read < size {
         let expected = format!("a record of {size} bytes, its declared size");
@@ -253,7 +254,7 @@ fn lod(cursor: &mut Cursor<'_>) -> Result<Vec<Blob>> {
 fn decode(levels: &[Blob]) -> Result<Lod> {
     let level = |blob: &Blob| -> Result<Vec<u64>> {
         let mut offsets = Vec::with_capacity(usize::try_from(blob.len() / 8).unwrap_or(0));
-        blob.for_each_chunk::<crate::Error>(|piece| {
+        blob.for_each_chunk::<crate::error::Error>(|piece| {
             offsets.extend(piece.as_chunks().0.iter().copied().map(u64::from_le_bytes));
             Ok(())
         })?;

@@ -7,9 +7,9 @@ use lodstone_store::Output;
 use super::{DESC, DESCRIPTION, Layout};
 use crate::encoding::protobuf::patch::patch;
 use crate::encoding::protobuf::wire::{Encoder, Message, Source};
+use crate::error::{Error, Result};
 use crate::paddle::program::schema::TENSOR_DESC;
 use crate::paddle::program::types::TensorDesc;
-use crate::{Error, Result};
 
 const FORMAT: &str = "a Paddle tensor stream";
 

@@ -8,9 +8,12 @@ use lodstone_store::{Blob, Entry as DirEntry, Location};
 use super::metadata::{Entry, Metadata, Place};
 use super::{Layout, shards};
 use crate::boxes::{Boxed, assemble as whole};
+use crate::error::{Error, Result};
+use crate::format::Probe;
+use crate::options::OpenOptions;
+use crate::safetensors;
 use crate::torch::DISTRIBUTED_NAME;
 use crate::torch::saved::read_blob;
-use crate::{Error, OpenOptions, Probe, Result, safetensors};
 
 /// The name of the file that lists the tensors.
 pub(super) const METADATA: &str = ".metadata";

@@ -8,10 +8,11 @@ use lodstone_store::{Blob, Location};
 use super::Layout;
 use super::checkpoint::Open;
 use crate::encoding::json::malformed;
+use crate::error::{Error, Result};
+use crate::options::OpenOptions;
 use crate::safetensors::Index;
 use crate::torch::NAME;
 use crate::torch::saved::read_blob;
-use crate::{Error, OpenOptions, Result};
 
 /// The suffix of an index.
 pub(in crate::torch) const INDEX: &str = ".bin.index.json";

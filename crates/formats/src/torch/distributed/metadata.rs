@@ -8,10 +8,10 @@ use lodstone_store::Blob;
 
 use crate::encoding::array::MAX_RANK;
 use crate::encoding::pickle::{self, Id, Node};
+use crate::error::{Error, Result};
 use crate::sharding::Key;
 use crate::torch::element::Element;
 use crate::torch::object::Objects;
-use crate::{Error, Result};
 
 /// The tensors and other values of a checkpoint, and where they are.
 pub(super) struct Metadata {

@@ -47,7 +47,7 @@ use lodstone_store::Blob;
 use serde::{Deserialize, Serialize};
 
 use super::DISTRIBUTED_NAME;
-use crate::Result;
+use crate::error::Result;
 use crate::format;
 
 /// The owner of the residual of a model: the names of its files.

@@ -9,8 +9,9 @@ use serde::Deserialize;
 use super::checkpoint::Open;
 use crate::boxes::{Boxed, assemble as whole, extent};
 use crate::encoding::json::malformed;
+use crate::error::{Error, Result};
+use crate::safetensors;
 use crate::torch::DISTRIBUTED_NAME;
-use crate::{Error, Result, safetensors};
 
 /// The key of a file's metadata with the offsets of its tensors.
 pub(super) const INFO: &str = "DCP_SHARDING_INFO";

@@ -9,12 +9,13 @@ use lodstone_store::Output;
 use super::metadata::{Entry, Metadata};
 use super::{Layout, checkpoint};
 use crate::encoding::pickle::write::{self as put, Memo};
+use crate::error::{Error, Result};
+use crate::options::Holds;
 use crate::sharding::{Item, Kept, Key, Shard, ShardFormat, Sharding};
 use crate::torch::element::Element;
 use crate::torch::saved::read_blob;
 use crate::torch::write::{check_tensor, put_item};
 use crate::torch::{DISTRIBUTED_NAME, SAVED};
-use crate::{Error, Holds, Result};
 
 /// Checkpoints with chunks of tensors.
 pub(crate) static SHARDS: ShardFormat = ShardFormat {

@@ -40,7 +40,7 @@ impl Evaluator<'_> {
             (true, Some(constants)) => constants,
             (true, None) => return Err(self.failure("the archive has no constants")),
         };
-        let wrong = |evaluator: &Self, error: crate::Error| {
+        let wrong = |evaluator: &Self, error: crate::error::Error| {
             evaluator.failure(format!("the attribute `{path}`: {error}"))
         };
         let inner =

@@ -7,8 +7,8 @@ use lodstone_store::Blob;
 
 use super::file::{Found, Odd, Segments};
 use super::plan::{Plan, TensorValue, Value};
-use crate::Result;
 use crate::encoding::flatbuffer::{Contents, FlatBuffer, Table};
+use crate::error::Result;
 use crate::torch::element::Element;
 use crate::torch::view::{MAX_RANK, View, contiguous};
 

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use lodstone_model::Parameter;
 use lodstone_store::{Blob, Cursor};
 
-use crate::Result;
 use crate::encoding::flatbuffer::{Contents, FlatBuffer, Table};
+use crate::error::Result;
 
 /// The identifier of programs.
 pub(in crate::torch) const PROGRAM: &[u8; 4] = b"ET12";
@@ -159,7 +159,7 @@ impl Layout {
         Ok(Segments { all })
     }
 
-    fn outside(&self, at: u64, offset: u64, len: u64) -> crate::Error {
+    fn outside(&self, at: u64, offset: u64, len: u64) -> crate::error::Error {
         let expected = format!("a segment of {len} bytes in the file, from {} on", self.base);
         self.buffer.malformed(at, expected, format!("offset {offset}")).into()
     }

@@ -36,7 +36,6 @@ mod read;
 mod tensors;
 
 pub(super) use file::{PROGRAM, TENSORS};
-pub(super) use opaque::map;
-pub(crate) use opaque::opaque;
+pub(super) use opaque::{map, opaque};
 pub(super) use read::read;
 pub use read::read_blob;

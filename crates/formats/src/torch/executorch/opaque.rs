@@ -5,7 +5,7 @@ use lodstone_store::Blob;
 
 use super::file::{PROGRAM, TENSORS};
 use super::read::contents;
-use crate::Recorded;
+use crate::byte_map::Recorded;
 use crate::encoding::flatbuffer::{self, Contents, Span};
 use crate::scan::Opaque;
 

@@ -6,8 +6,8 @@ use lodstone_store::Blob;
 use serde_json::{Value as Json, json};
 
 use super::file::{Found, Odd, Segments};
-use crate::Result;
 use crate::encoding::flatbuffer::{FlatBuffer, Table};
+use crate::error::Result;
 use crate::torch::element::Element;
 
 /// A method.
@@ -74,14 +74,14 @@ pub(super) fn read(
     segments: &Segments,
 ) -> Result<Plan> {
     let name = reader.text(table, 0, "the name of a method")?.unwrap_or_default();
-    let inside = |error: crate::Error| error.inside(format!("method `{name}`"));
+    let inside = |error: crate::error::Error| error.inside(format!("method `{name}`"));
     if let Some(container) = reader.table(table, 1, "the structure of inputs and outputs")? {
         reader.text(&container, 0, "the structure of inputs")?;
         reader.text(&container, 1, "the structure of outputs")?;
     }
     let mut values = Vec::new();
     for (index, value) in reader.tables(table, 2, "a value")?.iter().enumerate() {
-        let place = |error| inside(crate::Error::inside(error, format!("value {index}")));
+        let place = |error| inside(crate::error::Error::inside(error, format!("value {index}")));
         values.push(self::value(reader, value).map_err(place)?);
     }
     let inputs = reader.numbers(table, 3, 4, "inputs")?;
@@ -95,7 +95,7 @@ pub(super) fn read(
     }
     let mut delegates = Vec::new();
     for (index, delegate) in reader.tables(table, 7, "a delegate")?.iter().enumerate() {
-        let place = |error| inside(crate::Error::inside(error, format!("delegate {index}")));
+        let place = |error| inside(crate::error::Error::inside(error, format!("delegate {index}")));
         delegates.push(self::delegate(reader, delegate, inline, segments).map_err(place)?);
     }
     let (calls, sources) = calls(reader, table, &operators, delegates.len()).map_err(inside)?;

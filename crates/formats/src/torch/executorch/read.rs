@@ -7,8 +7,9 @@ use super::constants::{self, Names, Places};
 use super::file::{Found, Layout};
 use super::{plan, tensors};
 use crate::encoding::flatbuffer::{FlatBuffer, Span};
+use crate::error::Result;
+use crate::options::OpenOptions;
 use crate::torch::EXECUTORCH_NAME;
-use crate::{OpenOptions, Result};
 
 /// Opens a file.
 pub(in crate::torch) fn read(path: &Location, options: &OpenOptions) -> Result<Model> {

@@ -6,8 +6,8 @@ use lodstone_model::Parameter;
 
 use super::constants::view;
 use super::file::{Found, Odd, Segments};
-use crate::Result;
 use crate::encoding::flatbuffer::{Contents, FlatBuffer, Table};
+use crate::error::Result;
 
 /// The newest version that is read.
 const VERSION: u64 = 0;
@@ -32,7 +32,7 @@ pub(super) fn read(
         let name = reader.text(&table, 0, "the name of data")?.unwrap_or_default();
         let index = reader.number(&table, 1, 4, "the index of a segment")?;
         let layout = reader.table(&table, 2, "the layout of a tensor")?;
-        let inside = |error: crate::Error| error.inside(format!("data `{name}`"));
+        let inside = |error: crate::error::Error| error.inside(format!("data `{name}`"));
         let malformed = |why: Odd| inside(reader.malformed(table.at, why));
         if !names.insert(name.clone()) {
             return Err(malformed(("one segment for each name".to_owned(), "two".to_owned())));

@@ -15,8 +15,8 @@ use super::enums::{self, STRIDED};
 use super::json::{self, Size, Union};
 use super::symbols;
 use crate::encoding::json::malformed;
+use crate::error::{Error, Result};
 use crate::format::block_number;
-use crate::{Error, Result};
 
 /// The maximum nesting depth of graphs.
 const MAX_DEPTH: usize = 32;

@@ -10,7 +10,7 @@ use lodstone_store::Blob;
 use super::graph::Reader;
 use super::{json, signature};
 use crate::encoding::json::malformed;
-use crate::{Error, Result};
+use crate::error::{Error, Result};
 
 /// The major versions of the schema that are read.
 const MAJORS: std::ops::RangeInclusive<i64> = 7..=8;

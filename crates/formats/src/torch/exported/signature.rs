@@ -7,7 +7,7 @@ use lodstone_model::{Block, Op, Operand, Var};
 use super::arguments::Argument;
 use super::graph::Reader;
 use super::json::{Signature, Specification, Union};
-use crate::Result;
+use crate::error::Result;
 
 /// Applies the signature to the main block: parameters get the names of the module's attributes, and are no inputs;
 /// mutations become operators. Returns the names of parameters by the names of their variables, for parameters that

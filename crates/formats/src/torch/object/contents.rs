@@ -12,9 +12,9 @@ use super::value::{Instance, Module, Objects, Value, is_machinery};
 use super::{Element, Storages};
 use crate::encoding::pickle::json::{Budget, again, quoted};
 use crate::encoding::pickle::{Decoded, Id, Node, survey_by};
+use crate::error::{Error, Result};
 use crate::torch::METADATA;
 use crate::torch::view::{MAX_RANK, View};
-use crate::{Error, Result};
 
 /// The contents of a pickle.
 #[derive(Debug, Default)]

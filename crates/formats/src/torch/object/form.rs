@@ -3,8 +3,8 @@
 use lodstone_model::DType;
 
 use super::value::Objects;
-use crate::Result;
 use crate::encoding::pickle::{Id, Node};
+use crate::error::Result;
 use crate::torch::element::Element;
 use crate::torch::view::Sign;
 
@@ -140,7 +140,7 @@ fn is_plain_class(class: &str) -> bool {
     matches!(class, "torch.Tensor" | "torch._tensor.Tensor" | "torch.nn.parameter.Parameter")
 }
 
-fn odd(objects: &Objects, id: Id) -> crate::Error {
+fn odd(objects: &Objects, id: Id) -> crate::error::Error {
     let found = format!("`{}`", objects.tree().describe(id));
     objects.tree().error(id, "a tensor as PyTorch pickles it", found)
 }

@@ -3,9 +3,9 @@
 use std::collections::HashSet;
 
 use super::value::{Objects, Value};
-use crate::Result;
 use crate::encoding::pickle::json::{Budget, again, json as plain, quoted};
 use crate::encoding::pickle::{Id, Node, Value as Plain};
+use crate::error::Result;
 
 /// The output, and what remains of it.
 pub(super) struct Writer<'a> {

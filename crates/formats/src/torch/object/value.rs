@@ -4,10 +4,10 @@ use std::borrow::Cow;
 use std::collections::HashMap;
 
 use super::form::{Form, form};
-use crate::Result;
 use crate::encoding::pickle::{
     self, Array, BUILTINS, Builds, Id, MULTIARRAY, Node, Object, Rule, Shapes, Tree, rule,
 };
+use crate::error::Result;
 
 /// A pickle and the classes of its persistent ids.
 pub(crate) struct Objects {

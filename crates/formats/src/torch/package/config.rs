@@ -6,8 +6,8 @@ use lodstone_store::Blob;
 use serde::Deserialize;
 use serde::de::{Deserializer, Error as _, MapAccess, Visitor};
 
-use crate::Result;
 use crate::encoding::json::malformed;
+use crate::error::Result;
 use crate::torch::element::Element;
 use crate::torch::view::View;
 

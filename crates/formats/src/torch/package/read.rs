@@ -6,8 +6,8 @@ use lodstone_model::{Limits, Model, Parameter, some};
 use lodstone_store::Blob;
 
 use super::config::{Config, Entry};
+use crate::error::{Error, Result};
 use crate::torch::archive::{Archive, Kind};
-use crate::{Error, Result};
 
 /// A folder of tensors, the endings of its configurations, and the prefix of those of its files that are tensors.
 struct Folder {

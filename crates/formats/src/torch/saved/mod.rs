@@ -18,8 +18,8 @@ use lodstone_store::Blob;
 use super::archive::Archive;
 use super::object::Contents;
 use super::outside::is_numbered;
-use crate::Result;
 use crate::encoding::tar::is_tar;
+use crate::error::Result;
 
 /// Reads a file of any layout.
 ///

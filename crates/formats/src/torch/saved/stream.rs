@@ -18,8 +18,8 @@ use std::collections::HashMap;
 use lodstone_model::Limits;
 use lodstone_store::{Blob, Cursor};
 
-use crate::Result;
 use crate::encoding::pickle::{self, Node};
+use crate::error::Result;
 use crate::torch::element::Element;
 use crate::torch::object::{Contents, Objects, Storages, contents};
 use crate::torch::outside::is_magic;

@@ -16,10 +16,10 @@ use lodstone_store::{Blob, Cursor};
 
 use crate::encoding::pickle::{self, Id, Node, Tree};
 use crate::encoding::tar;
+use crate::error::{Error, Result};
 use crate::torch::element::Element;
 use crate::torch::object::{Contents, Objects, Storages, contents};
 use crate::torch::view::{MAX_RANK, View};
-use crate::{Error, Result};
 
 /// The tensors and storages of an archive, by key.
 #[derive(Default)]

@@ -4,10 +4,10 @@ use lodstone_model::Limits;
 use lodstone_store::Blob;
 
 use crate::encoding::pickle;
+use crate::error::{Error, Result};
 use crate::torch::archive::Archive;
 use crate::torch::element::Element;
 use crate::torch::object::{Contents, Objects, Storages, contents};
-use crate::{Error, Result};
 
 /// The storages of an archive, in one of its folders.
 pub(crate) struct Members<'a> {

@@ -15,9 +15,9 @@ use serde_json::Value;
 
 use super::early::{Attributes, Early, Module};
 use crate::encoding::pickle;
+use crate::error::{Error, Result};
 use crate::torch::archive::Archive;
 use crate::torch::object::Objects;
-use crate::{Error, Result};
 use lodstone_model::Limits;
 
 /// The file of the code, and its name in the archive.

@@ -16,11 +16,11 @@ use serde::Deserialize;
 use super::arranged::{Arranged, arranged};
 use super::program::objects;
 use crate::encoding::json::malformed;
+use crate::error::{Error, Result};
 use crate::torch::archive::Archive;
 use crate::torch::element::Element;
 use crate::torch::object::{self, Contents, Storages};
 use crate::torch::view::View;
-use crate::{Error, Result};
 
 /// A model: its modules, and the tensors that they refer to.
 #[derive(Deserialize)]

@@ -35,7 +35,7 @@ use lodstone_model::{Limits, Parameter};
 use super::archive::{Archive, Kind};
 use super::object::Contents;
 use super::saved::zip;
-use crate::Result;
+use crate::error::Result;
 
 /// Reads the tensors of a module and of its constants.
 ///

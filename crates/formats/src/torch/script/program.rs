@@ -6,11 +6,11 @@ use lodstone_model::{Limits, Parameter, Programs};
 
 use super::{arranged, early};
 use crate::encoding::pickle;
+use crate::error::{Error, Result};
 use crate::torch::archive::{Archive, Kind};
 use crate::torch::code::{Source, parse};
 use crate::torch::evaluate::{Budget, Code, deep, evaluate, methods};
 use crate::torch::object::Objects;
-use crate::{Error, Result};
 
 /// The folder of the code.
 const FOLDER: &str = "code/";

@@ -3,13 +3,15 @@
 use lodstone_model::{Limits, Model, Tensor};
 use lodstone_store::{Blob, Location, Permuted};
 
+use crate::error::{Error, Result};
+use crate::options::WriteOptions;
+use crate::staged::Staged;
 use crate::torch::distributed;
 use crate::torch::view::{Elements, OWNER};
 use crate::torch::{
     EXECUTORCH_NAME, EXPORTED_NAME, NAME, SCRIPT_NAME, read_blob, read_executorch_blob,
     read_exported_blob, read_script_blob,
 };
-use crate::{Error, Result, Staged, WriteOptions};
 
 /// Writes the files of an unedited model.
 ///

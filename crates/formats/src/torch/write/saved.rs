@@ -10,9 +10,11 @@ use super::back::unedited;
 use super::pickled::Pickle;
 use super::storages::{Storages, torch_type};
 use crate::encoding::zip::Writer;
+use crate::error::{Error, Result};
+use crate::options::WriteOptions;
+use crate::staged::Staged;
 use crate::torch::NAME;
 use crate::torch::view::{MAX_RANK, contiguous};
-use crate::{Error, Result, Staged, WriteOptions};
 
 /// The alignment of the bytes of members.
 const ALIGNMENT: u64 = 64;

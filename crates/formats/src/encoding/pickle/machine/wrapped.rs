@@ -12,11 +12,11 @@
 //! Source of truth: `joblib/numpy_pickle.py` of joblib 1.6, and `arraydescr_setstate` of NumPy 2.4.
 
 use super::{Found, Machine, Mode, read_as};
-use crate::Result;
 use crate::encoding::pickle::opcode::Span;
 use crate::encoding::pickle::rows::WRAPPER;
 use crate::encoding::pickle::text;
 use crate::encoding::pickle::tree::{Id, Node, Object};
+use crate::error::Result;
 
 /// The elements of an array.
 pub(crate) enum Wrapped {
