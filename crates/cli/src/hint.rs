@@ -72,6 +72,11 @@ pub(crate) fn of(failure: &(dyn Error + 'static)) -> Option<String> {
             "pass --input-shape NAME:1,3,224,224 to fix the shape of an input"
         }
         Lodstone::NoLowering { .. } | Lodstone::CastProgram => WEIGHTS,
+        Lodstone::Shards { format } => {
+            return Some(format!(
+                "run `lodstone checkpoint reshard MODEL DIR --to {format} --shards N` to divide it"
+            ));
+        }
         Lodstone::Format(error) => return of_format(error),
         Lodstone::Checkpoint(error) => return of_checkpoint(error),
         Lodstone::InvalidOption { option, .. } => {

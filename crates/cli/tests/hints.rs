@@ -46,6 +46,25 @@ fn hints_about_losses() {
 }
 
 #[test]
+fn a_hint_about_shards() {
+    let out = dir().path().join("shards").display().to_string();
+    let hint = "run `lodstone checkpoint reshard MODEL DIR --to torch-distributed --shards N` to divide it";
+    hinted(&["convert", DIGITS, &out, "--to", "torch-distributed"], hint);
+    good([
+        "checkpoint",
+        "reshard",
+        DIGITS,
+        &out,
+        "--to",
+        "torch-distributed",
+        "--shards",
+        "2",
+        "--allow",
+        "program",
+    ]);
+}
+
+#[test]
 fn hints_about_inputs() {
     follows(&["run", DIGITS], "--random-inputs 1", &["--random-inputs", "1"]);
 }

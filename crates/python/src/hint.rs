@@ -72,6 +72,7 @@ pub(crate) fn of(error: &Error) -> Option<String> {
             "pass `input_shapes={\"NAME\": (1, 3, 224, 224)}` to fix the shape of an input"
         }
         Error::NoLowering { .. } | Error::CastProgram => WEIGHTS,
+        Error::Shards { .. } => "the command `lodstone checkpoint reshard` divides a model",
         Error::Format(error) => return of_format(error),
         Error::Checkpoint(CheckpointError::Absent { .. }) => {
             "`lodstone.checkpoint.steps(directory)` lists the steps that exist"

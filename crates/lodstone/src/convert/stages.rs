@@ -1,6 +1,6 @@
 //! The stages of a conversion: each reads its options, and applies operations to the draft.
 
-use lodstone_formats::Error as FormatError;
+use lodstone_formats::{Error as FormatError, Writes};
 use lodstone_lowering::LowerOptions;
 use lodstone_model::Programs;
 
@@ -13,9 +13,13 @@ fn invalid<T>(option: &'static str, why: impl Into<String>) -> Result<T> {
     Err(Error::InvalidOption { option, why: why.into() })
 }
 
-/// Refuses options of writing that the format does not have.
-pub(super) fn check_options(_: &mut Draft, request: &Request<'_>) -> Result<()> {
+/// Refuses options of writing that the format does not have, and models of other formats where it holds shards.
+pub(super) fn check_options(draft: &mut Draft, request: &Request<'_>) -> Result<()> {
     let (format, write) = (request.format, &request.options.write);
+    let is_other = format.writes != Writes::All && draft.model().format != format.name;
+    if is_other && format.shards.is_some() {
+        return Err(Error::Shards { format: format.name });
+    }
     for (option, feature, is_requested, is_supported) in [
         ("max_shard_size", "shards", write.max_shard_size.is_some(), format.splits),
         ("align", "alignment", write.align > 1, format.aligns),

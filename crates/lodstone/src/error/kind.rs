@@ -117,6 +117,7 @@ impl Error {
             | Self::Renames { .. }
             | Self::Cast { .. }
             | Self::NoLowering { .. }
+            | Self::Shards { .. }
             | Self::CastProgram
             | Self::InvalidCast { .. }
             | Self::Upgrade(_)

@@ -85,6 +85,12 @@ pub enum Error {
         /// The target format.
         format: &'static str,
     },
+    /// A format of the shards that several processes save: a model is [divided](crate::reshard) into them.
+    #[error("{format} holds the shards of several processes, into which a model is divided")]
+    Shards {
+        /// The target format.
+        format: &'static str,
+    },
     /// A cast of parameters whose program would still compute with their old element types.
     #[error(
         "casting the parameters of a program is not supported: its operators would not accept them"
