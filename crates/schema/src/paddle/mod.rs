@@ -15,6 +15,7 @@ pub mod codes;
 mod files;
 mod gradients;
 mod operators;
+mod plan;
 mod prune;
 mod releases;
 mod reserved;
@@ -30,6 +31,7 @@ pub use gradients::{EMPTY, GRAD, gradient_of, gradient_ops, has_gradient};
 pub use operators::{
     Choice, Computation, LodRule, Operator, Share, SharedLod, Slot, operator, operators, truncates,
 };
+pub use plan::{Plan, REASONS, Reason};
 pub use prune::{Unprunable, for_test, prune};
 pub use releases::Release;
 pub use reserved::{

@@ -9,6 +9,7 @@
 //! | LoD | a [`LodRule`]: `Out=X Mask=X`, `-` for none, `Out=X+` if that [joins](Share::joins) several, `computed`, `?` |
 //! | risk | a [`Risk`]: `reads`, `writes`, `runs`, `connects`; `-` for none |
 //! | changes | the releases since which it computes something else, in programs that follow them: `2.5 3.1`; `-` for none |
+//! | plan | a [`Plan`]: `whole`, `interface`, or the name of one of the [reasons](super::REASONS); `-` for no computation |
 //! | gradient | the kind of its gradient operator, `block` if it is a gradient block, `-` for none |
 //! | gradient inputs, outputs, attributes | how the gradient operator is built (`gradients.rs`); only where there is one |
 //!
@@ -28,6 +29,7 @@ use std::sync::LazyLock;
 use lodstone_model::{AttributeValue, DType, Op};
 
 use super::gradients::Gradient;
+use super::plan::Plan;
 use super::{Release, attribute, codes};
 use crate::Risk;
 use crate::rows::Rows;
@@ -57,6 +59,8 @@ pub struct Operator {
     pub risk: Option<Risk>,
     /// The releases since which it computes something else.
     pub changes: Vec<Release>,
+    /// How a network with it runs; `None` if nothing computes it.
+    pub plan: Option<Plan>,
     /// How its gradient is computed.
     pub(super) gradient: Gradient,
 }
@@ -162,8 +166,20 @@ impl Operator {
         let risk = if risk == "-" { None } else { Some(Risk::parse(risk)?) };
         let changes = column()?.split(' ').filter(|change| *change != "-");
         let changes = changes.map(Release::parse).collect::<Option<_>>()?;
+        let plan = Plan::parse(column()?)?;
         let gradient = Gradient::parse(columns)?;
-        Some(Self { kind, releases, inputs, outputs, computation, lod, risk, changes, gradient })
+        Some(Self {
+            kind,
+            releases,
+            inputs,
+            outputs,
+            computation,
+            lod,
+            risk,
+            changes,
+            plan,
+            gradient,
+        })
     }
 
     /// Whether it computes something else in a release than in 2.6.2.
@@ -290,6 +306,14 @@ mod tests {
             TABLE.lines().filter(|line| Operator::parse(line).is_none()).collect();
         assert!(unread.is_empty(), "unclassified or malformed: {unread:?}");
         assert_eq!(operators().count(), TABLE.lines().count(), "an operator has two rows");
+    }
+
+    #[test]
+    fn an_operator_is_planned_or_not_for_a_reason_if_it_is_computed() {
+        for operator in operators() {
+            let (is_computed, plan) = (operator.computation != Computation::None, operator.plan);
+            assert_eq!(plan.is_some(), is_computed, "`{}`: {plan:?}", operator.kind);
+        }
     }
 
     #[test]
