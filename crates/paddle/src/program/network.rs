@@ -3,9 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use lodstone_lowering::paddle::{
-    LodLevel, VariableFacts, lower_op, lowered_part, native_outputs, unlowered_outputs,
-};
+use lodstone_lowering::paddle::{LodLevel, VariableFacts, output_types};
 use lodstone_model::{
     AttributeValue, Block, DType, Dialect, Dim, Holder, Op, Program, Topology, Var,
 };
@@ -418,7 +416,8 @@ impl Network {
         for name in op.reads() {
             self.info(&Variable::named(name))?;
         }
-        let outputs = self.outputs(&op)?;
+        let wrong = |finding| Error::Operator { kind: op.kind.clone(), finding };
+        let outputs = output_types(&op, self).map_err(wrong)?;
         for name in op.writes() {
             let has_type = outputs.iter().any(|(known, _)| known == name);
             if self.known.contains_key(name) {
@@ -531,18 +530,6 @@ impl Network {
             _ => None,
         };
         level().unwrap_or(0)
-    }
-
-    fn outputs(&self, op: &Op) -> Result<Vec<(String, ValueInfo)>> {
-        let wrong = |finding| Error::Operator { kind: op.kind.clone(), finding };
-        if let Some(outputs) = native_outputs(op, self) {
-            return outputs.map_err(wrong);
-        }
-        let lowered = lower_op(&lowered_part(op), Release::WRITTEN, self).map_err(wrong)?;
-        let outputs = lowered.outputs.into_iter().map(|output| (output.variable, output.info));
-        let mut outputs: Vec<(String, ValueInfo)> = outputs.collect();
-        outputs.extend(unlowered_outputs(op, &outputs));
-        Ok(outputs)
     }
 }
 

@@ -19,9 +19,14 @@ mod optimizers;
 mod pir;
 mod recorded;
 
-use lodstone_model::{Kind, Lod, Op, Tensor};
+use std::collections::BTreeSet;
+
+use lodstone_lowering::paddle::{VariableFacts, output_types};
+use lodstone_model::{Dim, Holder, Kind, Lod, Op, Tensor, TensorType, ValueType};
 use lodstone_paddle::executor::{Dirs, Executor, Scope};
-use lodstone_schema::paddle::{LodRule, operator};
+use lodstone_schema::onnx::infer::ValueInfo;
+use lodstone_schema::paddle::types::Types;
+use lodstone_schema::paddle::{Computation, LodRule, Operator, operator, operators};
 use serde_json::Value as Json;
 
 use crate::bits;
@@ -117,6 +122,69 @@ fn declared_lod(op: &Op, feed: &Tensors<'_>, name: &str, rows: Option<&u64>) -> 
     let (_, source) = feed.iter().find(|(fed, _)| fed == source)?;
     let same = source.shape.first() == rows;
     Some(if same { source.lod.clone() } else { Lod::default() })
+}
+
+/// The inputs of a case, whose dims are known and whose contents are not.
+struct Fed<'a>(&'a Tensors<'a>);
+
+impl VariableFacts for Fed<'_> {
+    fn info(&self, variable: &str) -> Option<ValueInfo> {
+        let (_, tensor) = self.0.iter().find(|(name, _)| *name == variable)?;
+        let declared = TensorType {
+            lod_level: tensor.lod.0.len() as u32,
+            layout: None,
+            ..TensorType::of(tensor)
+        };
+        Some(match tensor.kind {
+            Kind::SelectedRows { .. } => ValueType::Holder(Holder::SelectedRows(declared)).into(),
+            _ => ValueType::Tensor(declared).into(),
+        })
+    }
+
+    fn contents(&self, _variable: &str) -> Option<Vec<i64>> {
+        None
+    }
+}
+
+#[test]
+fn rows_declare_the_types_that_paddlepaddle_gave() {
+    let mut kinds = BTreeSet::new();
+    for folder in [OPERATORS, SEQUENCES, LODS] {
+        let recorded = recorded(folder);
+        for case in &recorded.cases {
+            let (op, feed, wanted) = recorded.case(case);
+            let types = operator(&op.kind).map(|row| &row.types);
+            if types.is_none_or(|types| *types == Types::Inferred) {
+                continue;
+            }
+            // A lowering of fixed dims may need the contents of an input.
+            let Ok(declared) = output_types(&op, &Fed(&feed)) else { continue };
+            for (name, tensor) in &wanted {
+                let found = declared.iter().find(|(declared, _)| declared == name);
+                let Some((_, info)) = found else { continue };
+                let is_same = |(declared, dim): (&Dim, &u64)| match declared {
+                    Dim::Known(declared) => declared == dim,
+                    _ => true,
+                };
+                let is_declared = info.shape().is_none_or(|dims| {
+                    dims.len() == tensor.shape.len() && dims.iter().zip(&tensor.shape).all(is_same)
+                });
+                let is_rows = matches!(tensor.kind, Kind::SelectedRows { .. });
+                let what = format!("`{name}` of {}: {info:?}, {:?}", case["name"], tensor.shape);
+                assert_eq!(info.dtype(), tensor.dtype, "{what}");
+                assert_eq!(info.value.is_selected_rows(), is_rows, "{what}");
+                assert!(is_rows || is_declared, "{what}");
+                kinds.insert(op.kind.clone());
+            }
+        }
+    }
+    // Those without a case hold no tensors (arrays, scopes), act on files, are random, or are optimizers, whose types are
+    // those of what they update.
+    let is_typed =
+        |row: &&Operator| row.computation != Computation::None && row.types != Types::Inferred;
+    let all = operators().filter(is_typed).map(|row| row.kind);
+    let missing: Vec<&str> = all.filter(|kind| !kinds.contains(*kind)).collect();
+    assert_eq!(missing, [""; 0]);
 }
 
 /// Fails if a case of a folder fails, or there are no more than `least`.

@@ -21,6 +21,7 @@ mod releases;
 mod reserved;
 mod roles;
 mod stale;
+pub mod types;
 
 pub use activation::Activation;
 pub use attributes::{

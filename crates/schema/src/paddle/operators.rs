@@ -10,6 +10,7 @@
 //! | risk | a [`Risk`]: `reads`, `writes`, `runs`, `connects`; `-` for none |
 //! | changes | the releases since which it computes something else, in programs that follow them: `2.5 3.1`; `-` for none |
 //! | plan | a [`Plan`]: `whole`, `interface`, or the name of one of the [reasons](super::REASONS); `-` for no computation |
+//! | types | [`Types`]: the types of outputs that no lowering infers; `-` for none ([`types`](super::types)) |
 //! | gradient | the kind of its gradient operator, `block` if it is a gradient block, `-` for none |
 //! | gradient inputs, outputs, attributes | how the gradient operator is built (`gradients.rs`); only where there is one |
 //!
@@ -30,6 +31,7 @@ use lodstone_model::{AttributeValue, DType, Op};
 
 use super::gradients::Gradient;
 use super::plan::Plan;
+use super::types::Types;
 use super::{Release, attribute, codes};
 use crate::Risk;
 use crate::rows::Rows;
@@ -61,6 +63,8 @@ pub struct Operator {
     pub changes: Vec<Release>,
     /// How a network with it runs; `None` if nothing computes it.
     pub plan: Option<Plan>,
+    /// The types of its outputs that no lowering infers.
+    pub types: Types,
     /// How its gradient is computed.
     pub(super) gradient: Gradient,
 }
@@ -166,7 +170,7 @@ impl Operator {
         let risk = if risk == "-" { None } else { Some(Risk::parse(risk)?) };
         let changes = column()?.split(' ').filter(|change| *change != "-");
         let changes = changes.map(Release::parse).collect::<Option<_>>()?;
-        let plan = Plan::parse(column()?)?;
+        let (plan, types) = (Plan::parse(column()?)?, Types::parse(column()?)?);
         let gradient = Gradient::parse(columns)?;
         Some(Self {
             kind,
@@ -178,6 +182,7 @@ impl Operator {
             risk,
             changes,
             plan,
+            types,
             gradient,
         })
     }
@@ -313,6 +318,36 @@ mod tests {
         for operator in operators() {
             let (is_computed, plan) = (operator.computation != Computation::None, operator.plan);
             assert_eq!(plan.is_some(), is_computed, "`{}`: {plan:?}", operator.kind);
+        }
+    }
+
+    #[test]
+    fn the_outputs_of_native_functions_have_types_that_follow_from_slots_of_the_operator() {
+        for operator in operators() {
+            let has = |slots: &[Slot], name: &str| slots.iter().any(|slot| slot.name == name);
+            let (types, sources) = match &operator.types {
+                Types::Inferred => (&[][..], &operator.inputs),
+                Types::Unlowered(types) => (types.as_slice(), &operator.outputs),
+                Types::Native { unless, outputs } => {
+                    let is_input = |slot| has(&operator.inputs, slot);
+                    assert!(unless.is_none_or(is_input), "`{}`: {unless:?}", operator.kind);
+                    (outputs.as_slice(), &operator.inputs)
+                }
+            };
+            for output in types {
+                let is_of_the_row = has(&operator.outputs, output.slot)
+                    && output.value.slots().into_iter().all(|slot| has(sources, slot));
+                assert!(is_of_the_row, "`{}`: {output:?}", operator.kind);
+            }
+            let is_gradient =
+                matches!(operator.plan, Some(Plan::Apart(it)) if it.name == "gradient");
+            match (operator.computation, &operator.types) {
+                (Computation::None, types) => assert_eq!(types, &Types::Inferred),
+                (Computation::Lowered, Types::Native { .. }) => panic!("`{}`", operator.kind),
+                (Computation::Native, Types::Native { .. }) => {}
+                (Computation::Native, _) => assert!(is_gradient, "`{}`", operator.kind),
+                _ => {}
+            }
         }
     }
 
