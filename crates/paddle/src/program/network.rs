@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use lodstone_lowering::paddle::{LodLevel, VariableFacts, output_types};
 use lodstone_model::{
-    AttributeValue, Block, DType, Dialect, Dim, Holder, Op, Program, Topology, Var,
+    AttributeValue, Block, DType, Dialect, Dim, Holder, Op, Operand, Program, Topology, Var,
 };
 use lodstone_schema::onnx::infer::ValueInfo;
 use lodstone_schema::paddle::{
@@ -507,29 +507,20 @@ impl Network {
     /// computes; 0 if it has none.
     fn level(&self, op: &Op, name: &str) -> u32 {
         let of = |slot: &str| {
-            let source = op.input(slot).first()?;
-            Some(self.known.get(source)?.info.value.tensor_type()?.lod_level)
+            let source = self.known.get(op.input(slot).first()?)?;
+            // What is no tensor has no levels.
+            Some(source.info.value.tensor_type().map_or(0, |tensor| tensor.lod_level))
         };
-        let level = || match (&operator(&op.kind)?.lod, op.kind.as_str()) {
-            (LodRule::Shared(shared), _) => {
-                let written =
-                    op.outputs.iter().find(|operand| operand.args.iter().any(|it| it == name))?;
-                of(shared.source(&written.slot)?.input)
+        match operator(&op.kind).map(|row| &row.lod) {
+            Some(LodRule::Shared(shared)) => {
+                let writes = |operand: &&Operand| operand.args.iter().any(|it| it == name);
+                let written = op.outputs.iter().find(writes);
+                let source = written.and_then(|operand| shared.source(&operand.slot));
+                source.and_then(|share| of(share.input)).unwrap_or(0)
             }
-            (_, "lstm" | "gru") => of("Input"),
-            (_, "sequence_conv" | "sequence_softmax") => of("X"),
-            (_, "sequence_pool") => Some(of("X")?.saturating_sub(1)),
-            (_, "sequence_expand") => Some(of("X")?.max(1)),
-            (
-                _,
-                "im2sequence" | "lod_reset" | "sequence_concat" | "sequence_reshape"
-                | "sequence_slice" | "sequence_unpad",
-            ) => Some(1),
-            (_, "sequence_erase") => of("X"),
-            (_, "ctc_align") => of("Input").filter(|_| op.input("InputLength").is_empty()),
-            _ => None,
-        };
-        level().unwrap_or(0)
+            Some(LodRule::Computed(levels)) => levels.count(of),
+            Some(LodRule::Unknown) | None => 0,
+        }
     }
 }
 

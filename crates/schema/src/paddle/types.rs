@@ -1,7 +1,7 @@
 //! The types of the outputs that no lowering infers: the column `types`.
 //!
-//! ONNX's inference gives the outputs of a lowering their types. The column has the outputs of native functions, in the order
-//! in which programs declare them, each as `Slot=type`:
+//! ONNX's inference gives the outputs of a lowering their types. The column has those of native functions, in the order in
+//! which programs declare them, each as `Slot=type`:
 //!
 //! | type | the output has |
 //! |---|---|
@@ -194,25 +194,6 @@ impl Type {
             },
         })
     }
-
-    /// Returns the slots from which the type follows.
-    pub fn slots(&self) -> Vec<&'static str> {
-        match self {
-            Self::StepScopes | Self::Attributes => Vec::new(),
-            Self::Of(_, slot) => vec![slot],
-            Self::Tensor(element, dims) => {
-                let element = match element {
-                    Element::Fixed(_) => None,
-                    Element::Of(slot) => Some(*slot),
-                };
-                let dims = match dims {
-                    Dims::Of(slot) => vec![*slot],
-                    Dims::Each(sizes) => sizes.iter().flat_map(Size::slots).collect(),
-                };
-                element.into_iter().chain(dims).collect()
-            }
-        }
-    }
 }
 
 impl Element {
@@ -231,17 +212,6 @@ impl Dims {
 }
 
 impl Size {
-    fn slots(&self) -> Vec<&'static str> {
-        match *self {
-            Self::Unknown | Self::Known(_) => Vec::new(),
-            Self::If(slot, _, given) => vec![slot, given],
-            Self::Dim(slot, _)
-            | Self::Last(slot)
-            | Self::OfRank(slot, ..)
-            | Self::Multiple(slot, ..) => vec![slot],
-        }
-    }
-
     fn parse(text: &'static str) -> Option<Self> {
         let Some((of, dim)) = text.split_once('.') else {
             return match text {
@@ -262,7 +232,7 @@ impl Size {
 }
 
 /// Returns the name of a slot: unlike all other words, it begins with a capital.
-fn slot(text: &'static str) -> Option<&'static str> {
+pub(super) fn slot(text: &'static str) -> Option<&'static str> {
     let is_name = text.bytes().all(|byte| byte.is_ascii_alphanumeric());
     (is_name && text.starts_with(|first: char| first.is_ascii_uppercase())).then_some(text)
 }
