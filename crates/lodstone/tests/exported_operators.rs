@@ -8,7 +8,7 @@ use std::fmt::Write;
 use std::path::Path;
 
 use lodstone_lowering::paddle::exported_kinds;
-use lodstone_schema::paddle::{Plan, REASONS, operator, operators};
+use lodstone_schema::paddle::{Operator, Plan, REASONS, operator, operators};
 
 /// Returns the table of exported operators: an operator in a row, with the releases that have it.
 fn exported() -> String {
@@ -27,7 +27,8 @@ fn exported() -> String {
 fn apart() -> String {
     let mut table = "| operators | why |\n|---|---|\n".to_owned();
     for reason in &REASONS {
-        let has_reason = |row: &&_| matches!(row.plan, Some(Plan::Apart(own)) if own == reason);
+        let has_reason =
+            |row: &&Operator| matches!(row.plan, Some(Plan::Apart(own)) if own == reason);
         let kinds: Vec<String> =
             operators().filter(has_reason).map(|row| format!("`{}`", row.kind)).collect();
         let kinds = match reason.name {
@@ -66,7 +67,8 @@ fn the_document_lists_all_operators_whose_networks_run_operator_by_operator() {
 #[test]
 fn an_operator_that_is_planned_is_exported_and_one_without_equivalent_is_not() {
     let kinds = exported_kinds();
-    for row in operators() {
+    // An export has outputs in place of `fetch_v2`.
+    for row in operators().filter(|row| row.kind != "fetch_v2") {
         let is_exported = kinds.contains(&row.kind);
         let expected = match row.plan {
             Some(Plan::Whole | Plan::Interface) => true,

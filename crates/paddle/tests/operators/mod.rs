@@ -21,12 +21,12 @@ mod recorded;
 
 use std::collections::BTreeSet;
 
-use lodstone_lowering::paddle::{VariableFacts, output_types};
+use lodstone_lowering::paddle::{LodLevel, VariableFacts, output_types};
 use lodstone_model::{Dim, Holder, Kind, Lod, Op, Tensor, TensorType, ValueType};
 use lodstone_paddle::executor::{Dirs, Executor, Scope};
 use lodstone_schema::onnx::infer::ValueInfo;
 use lodstone_schema::paddle::types::Types;
-use lodstone_schema::paddle::{Computation, Levels, LodRule, Operator, operator, operators};
+use lodstone_schema::paddle::{Levels, LodRule, Operator, Plan, operator, operators};
 use serde_json::Value as Json;
 
 use crate::bits;
@@ -144,14 +144,32 @@ impl VariableFacts for Fed<'_> {
     fn contents(&self, _variable: &str) -> Option<Vec<i64>> {
         None
     }
+
+    fn lod(&self, variable: &str) -> Vec<LodLevel> {
+        let fed = self.0.iter().filter(|(name, _)| *name == variable);
+        let levels = fed.flat_map(|(_, tensor)| &tensor.lod.0);
+        levels.map(|it| LodLevel { value: None, count: Dim::Known(it.len() as u64) }).collect()
+    }
 }
 
-/// Operators of which programs declare no LoD, as PaddlePaddle does, although their results have it.
-const UNDECLARED: [&str; 0] = [];
+/// Operators with cases whose results have another number of levels than programs declare: detections and labels are
+/// declared without LoD, as is the gradient of a softmax, and the LoD that replaces another one with one level.
+const DECLARED_OTHERWISE: [&str; 10] = [
+    "box_coder",
+    "collect_fpn_proposals",
+    "crf_decoding",
+    "distribute_fpn_proposals",
+    "generate_proposals",
+    "lod_reset",
+    "multiclass_nms",
+    "multiclass_nms2",
+    "sequence_expand",
+    "sequence_softmax_grad",
+];
 
 #[test]
 fn rows_declare_as_many_levels_of_lod_as_paddlepaddle_gave() {
-    let (mut count, mut undeclared) = (0, BTreeSet::new());
+    let (mut count, mut others) = (0, BTreeSet::new());
     for folder in [OPERATORS, SEQUENCES, LODS] {
         let recorded = recorded(folder);
         for case in &recorded.cases {
@@ -166,18 +184,36 @@ fn rows_declare_as_many_levels_of_lod_as_paddlepaddle_gave() {
             };
             let found = wanted.iter().map(|(_, tensor)| tensor.lod.0.len() as u32).max();
             if *levels != Levels::Declared && found != Some(levels.count(of)) {
-                undeclared.insert(op.kind.clone());
+                others.insert(op.kind.clone());
             }
             count += 1;
         }
     }
-    assert_eq!(undeclared.iter().map(String::as_str).collect::<Vec<_>>(), UNDECLARED);
+    assert_eq!(others.iter().map(String::as_str).collect::<Vec<_>>(), DECLARED_OTHERWISE);
     assert!(count > 100, "compared {count}");
 }
 
+/// Operators without a case here: they act on blocks, arrays and the order of sequences.
+const WITHOUT_CASE: [&str; 14] = [
+    "array_to_lod_tensor",
+    "conditional_block",
+    "conditional_block_infer",
+    "lod_array_length",
+    "lod_rank_table",
+    "lod_tensor_to_array",
+    "max_sequence_len",
+    "read_from_array",
+    "reorder_lod_tensor_by_rank",
+    "select_input",
+    "shrink_rnn_memory",
+    "tensor_array_to_tensor",
+    "while",
+    "write_to_array",
+];
+
 #[test]
 fn rows_declare_the_types_that_paddlepaddle_gave() {
-    let mut kinds = BTreeSet::new();
+    let (mut kinds, mut wrong) = (BTreeSet::new(), Vec::new());
     for folder in [OPERATORS, SEQUENCES, LODS] {
         let recorded = recorded(folder);
         for case in &recorded.cases {
@@ -199,21 +235,28 @@ fn rows_declare_the_types_that_paddlepaddle_gave() {
                     dims.len() == tensor.shape.len() && dims.iter().zip(&tensor.shape).all(is_same)
                 });
                 let is_rows = matches!(tensor.kind, Kind::SelectedRows { .. });
-                let what = format!("`{name}` of {}: {info:?}, {:?}", case["name"], tensor.shape);
-                assert_eq!(info.dtype(), tensor.dtype, "{what}");
-                assert_eq!(info.value.is_selected_rows(), is_rows, "{what}");
-                assert!(is_rows || is_declared, "{what}");
+                let dtype = info.value.tensor_type().map(|declared| declared.dtype);
+                let is_same = dtype == Some(tensor.dtype)
+                    && info.value.is_selected_rows() == is_rows
+                    && (is_rows || is_declared);
+                if !is_same {
+                    wrong.push(format!("`{name}` of {}: {info:?}", case["name"]));
+                }
                 kinds.insert(op.kind.clone());
             }
         }
     }
-    // Those without a case hold no tensors (arrays, scopes), act on files, are random, or are optimizers, whose types are
-    // those of what they update.
-    let is_typed =
-        |row: &&Operator| row.computation != Computation::None && row.types != Types::Inferred;
+    // Operators with an effect are optimizers, act on files or are random; others have variables that are declared before.
+    let is_effect = |plan| matches!(plan, Some(Plan::Apart(reason)) if reason.name == "effect");
+    let is_typed = |row: &&Operator| match &row.types {
+        Types::Inferred => false,
+        Types::Unlowered(_) => true,
+        Types::Native { outputs, .. } => !outputs.is_empty() && !is_effect(row.plan),
+    };
     let all = operators().filter(is_typed).map(|row| row.kind);
     let missing: Vec<&str> = all.filter(|kind| !kinds.contains(*kind)).collect();
-    assert_eq!(missing, [""; 0]);
+    assert!(wrong.is_empty(), "{} are wrong:\n{}", wrong.len(), wrong.join("\n"));
+    assert_eq!(missing, WITHOUT_CASE);
 }
 
 /// Fails if a case of a folder fails, or there are no more than `least`.
