@@ -1,14 +1,15 @@
 """Reads and writes `paddle_operators.tsv`, beside this file: a row for each operator of PaddlePaddle.
 
 `crates/schema/src/paddle/operators.rs` describes the columns. The columns `releases` to `outputs`, and those of the
-gradient, come from PaddlePaddle, by the two scripts that use this file; the four between are decided by hand.
+gradient, come from PaddlePaddle, by the two scripts that use this file; the others between are decided by hand.
 """
 import os
 
 TABLE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "paddle_operators.tsv")
 
-# The decisions for an operator that has just been added. A risk of `?` fails the tests until someone decides it.
-UNDECIDED = ["-", "?", "?", "-"]
+# The decisions for an operator that has just been added: its columns from `computation` on. A risk of `?` fails the tests
+# until someone decides it.
+UNDECIDED = ["-", "?", "?", "-", "-", "-", "-"]
 
 
 class Row:
@@ -18,7 +19,7 @@ class Row:
         releases, inputs, outputs, *rest = columns or ("-", "", "", *UNDECIDED, "-")
         self.releases = set(releases.split()) - {"-"}
         self.inputs, self.outputs = parse_slots(inputs), parse_slots(outputs)
-        self.decisions, self.gradient = rest[:4], rest[4:]
+        self.decisions, self.gradient = rest[:len(UNDECIDED)], rest[len(UNDECIDED):]
 
     def columns(self):
         releases = " ".join(sorted(self.releases)) or "-"

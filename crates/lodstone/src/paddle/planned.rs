@@ -12,7 +12,9 @@ use lodstone_model::{
     AttributeValue, DType, Dialect, Kind, Model, Op, Parameter, Program, Report, Tensor,
 };
 use lodstone_schema::Code;
-use lodstone_schema::paddle::{Choice, Release, attributes, interface, operator};
+use lodstone_schema::paddle::{
+    Choice, Computation, Operator, Plan, Release, attributes, interface, operator,
+};
 use lodstone_store::Progress;
 
 use crate::paddle::guards::guard;
@@ -170,153 +172,6 @@ fn is_plain(tensor: &Tensor, least: f32) -> bool {
     is_number && tensor.lod.is_empty() && matches!(tensor.kind, Kind::Dense)
 }
 
-/// The operators whose exported form computes what the executor does, except for NaN and negative indices.
-const PLANNED: &[&str] = &[
-    "abs",
-    "acos",
-    "acosh",
-    "arg_max",
-    "arg_min",
-    "asin",
-    "asinh",
-    "assign",
-    "assign_value",
-    "atan",
-    "atanh",
-    "batch_norm",
-    "bilinear_interp",
-    "bilinear_interp_v2",
-    "cast",
-    "ceil",
-    "clip",
-    "concat",
-    "conditional_block",
-    "conditional_block_infer",
-    "conv2d",
-    "conv2d_transpose",
-    "cos",
-    "cosh",
-    "cumsum",
-    "depthwise_conv2d",
-    "depthwise_conv2d_transpose",
-    "dropout",
-    "elementwise_add",
-    "elementwise_div",
-    "elementwise_max",
-    "elementwise_min",
-    "elementwise_mul",
-    "elementwise_pow",
-    "elementwise_sub",
-    "elu",
-    "equal",
-    "erf",
-    "exp",
-    "expand",
-    "expand_as_v2",
-    "expand_v2",
-    "fc",
-    "fill_any_like",
-    "fill_constant",
-    "fill_constant_batch_size_like",
-    "flatten",
-    "flatten2",
-    "flatten_contiguous_range",
-    "floor",
-    "gather",
-    "gather_nd",
-    "gelu",
-    "greater_equal",
-    "greater_than",
-    "group_norm",
-    "hard_sigmoid",
-    "hard_swish",
-    "increment",
-    "index_sample",
-    "index_select",
-    "instance_norm",
-    "layer_norm",
-    "leaky_relu",
-    "less_equal",
-    "less_than",
-    "log",
-    "log2",
-    "log10",
-    "log1p",
-    "logical_and",
-    "logical_not",
-    "logical_or",
-    "logical_xor",
-    "lookup_table",
-    "lookup_table_v2",
-    "matmul",
-    "matmul_v2",
-    "mean",
-    "mish",
-    "mul",
-    "nearest_interp",
-    "nearest_interp_v2",
-    "not_equal",
-    "pad2d",
-    "pad3d",
-    "pool2d",
-    "pow",
-    "reciprocal",
-    "reduce_max",
-    "reduce_mean",
-    "reduce_min",
-    "reduce_prod",
-    "reduce_sum",
-    "relu",
-    "relu6",
-    "reshape",
-    "reshape2",
-    "rnn",
-    "round",
-    "rsqrt",
-    "scale",
-    "select_input",
-    "shape",
-    "sigmoid",
-    "sign",
-    "silu",
-    "sin",
-    "sinh",
-    "slice",
-    "softmax",
-    "softplus",
-    "softsign",
-    "split",
-    "sqrt",
-    "square",
-    "squeeze",
-    "squeeze2",
-    "stack",
-    "strided_slice",
-    "sum",
-    "swish",
-    "take_along_axis",
-    "tan",
-    "tanh",
-    "top_k",
-    "top_k_v2",
-    "transpose",
-    "transpose2",
-    "unsqueeze",
-    "unsqueeze2",
-    "where",
-    "while",
-];
-
-/// The operators among them that the executor computes itself.
-const NATIVE: &[&str] = &[
-    "assign",
-    "conditional_block",
-    "conditional_block_infer",
-    "increment",
-    "select_input",
-    "while",
-];
-
 /// Returns whether a program only has operators that can be planned together, and none of them has another effect.
 pub(super) fn is_plannable(program: &Program, options: &RunOptions) -> bool {
     let persistable: HashSet<&str> =
@@ -327,18 +182,19 @@ pub(super) fn is_plannable(program: &Program, options: &RunOptions) -> bool {
         !matches!(dtype, Some(DType::Float16 | DType::BFloat16))
     });
     let release = Release::of(program);
-    let is_lowered = |op: &Op| {
-        let choice = operator(&op.kind).and_then(|row| row.choose(op, release));
-        let is_computed = match choice {
+    // An operator without a lowering, such as a branch, is planned in the form that an export gives it.
+    let is_native = |row: &Operator| row.computation == Computation::Native;
+    let is_whole = |op: &Op, row: &Operator| {
+        let is_exported = match row.choose(op, release) {
             Some(Choice::Lowered | Choice::NativeIfSparse | Choice::NativeIfNan) => true,
-            Some(Choice::Native) => NATIVE.contains(&op.kind.as_str()),
+            Some(Choice::Native) => is_native(row),
             None => false,
         };
-        is_computed && PLANNED.contains(&op.kind.as_str())
+        is_exported && row.plan == Some(Plan::Whole)
     };
     // Branches and loops that train keep values for gradients, which nothing reads here.
-    let is_test = |op: &Op| {
-        NATIVE.contains(&op.kind.as_str())
+    let is_test = |op: &Op, row: &Operator| {
+        is_native(row)
             || attributes(&op.kind).all(|parameter| parameter.name != "is_test")
             || op.attribute("is_test") == Some(&AttributeValue::Bool(true))
     };
@@ -348,11 +204,13 @@ pub(super) fn is_plannable(program: &Program, options: &RunOptions) -> bool {
         op.kind == "batch_norm" && (!is_set("trainable_statistics") || is_set("use_global_stats"))
     };
     let writes = |op: &Op| !keeps_statistics(op) && op.writes().any(|it| persistable.contains(it));
-    let is_pure = |op: &Op| is_lowered(op) && is_test(op) && !writes(op);
-    let is_interface = |op: &Op| matches!(op.kind.as_str(), "feed" | "fetch");
+    let is_pure = |op: &Op, row: &Operator| is_whole(op, row) && is_test(op, row) && !writes(op);
+    let is_planned = |op: &Op| {
+        operator(&op.kind).is_some_and(|row| row.plan == Some(Plan::Interface) || is_pure(op, row))
+    };
     let is_limited = options.loader.is_some() || options.max_steps.is_some();
     is_checked
         && !is_limited
         && program.ops().any(|op| op.kind == "fetch")
-        && program.ops().all(|op| is_interface(op) || is_pure(op))
+        && program.ops().all(is_planned)
 }

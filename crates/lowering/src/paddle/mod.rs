@@ -31,7 +31,6 @@ mod labels;
 mod linear;
 mod loss;
 mod make;
-mod native;
 mod nms;
 mod normalize;
 mod operator;
@@ -47,11 +46,12 @@ mod reshape;
 mod scans;
 mod select;
 mod sequences;
+mod types;
 mod vision;
 
 pub use export::exported_kinds;
 pub(crate) use export::{coverage, covered, to_onnx};
-pub use native::{lowered_part, native_outputs, unlowered_outputs};
+pub use types::output_types;
 
 use std::collections::{HashMap, HashSet};
 use std::sync::LazyLock;

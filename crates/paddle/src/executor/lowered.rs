@@ -11,12 +11,12 @@ use lodstone_lowering::paddle::{self, LodLevel, VariableFacts};
 use lodstone_model::{DType, Dim, Lod, Op, Tensor};
 use lodstone_schema::Finding;
 use lodstone_schema::onnx::infer::ValueInfo;
-use lodstone_schema::paddle::{LodRule, Operator, SharedLod};
+use lodstone_schema::paddle::{Indices, LodRule, Operator, SharedLod};
 use lodstone_store::Blob;
 use smallvec::SmallVec;
 
 use crate::executor::frame::Frame;
-use crate::executor::indices::Indices;
+use crate::executor::indices;
 use crate::executor::layout::{Slot, Step};
 
 /// The maximum number of plans that are kept for an operator.
@@ -195,19 +195,19 @@ impl Lowered {
     pub(crate) fn new(row: &'static Operator) -> Result<Self, Finding> {
         let lod = match &row.lod {
             LodRule::Shared(lod) => lod,
-            LodRule::Computed => &NONE,
+            LodRule::Computed(_) => &NONE,
             LodRule::Unknown => {
                 let what = format!("`{}` is lowered and has no LoD rule", row.kind);
                 return Err(Finding::internal(what));
             }
         };
-        Ok(Self { lod, indices: Indices::of(row.kind), kept: Mutex::default() })
+        Ok(Self { lod, indices: row.indices.as_ref(), kept: Mutex::default() })
     }
 
     /// Computes an operator.
     pub(crate) fn run(&self, frame: &mut Frame<'_>, step: &Step, op: &Op) -> Result<(), Finding> {
         if let Some(indices) = self.indices {
-            indices.check(frame, step, op)?;
+            indices::check(indices, frame, step, op)?;
         }
         let compiled = self.compiled(frame, step, op)?;
         let values = compiled.compute(frame)?;

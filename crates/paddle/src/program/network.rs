@@ -3,11 +3,9 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use lodstone_lowering::paddle::{
-    LodLevel, VariableFacts, lower_op, lowered_part, native_outputs, unlowered_outputs,
-};
+use lodstone_lowering::paddle::{LodLevel, VariableFacts, output_types};
 use lodstone_model::{
-    AttributeValue, Block, DType, Dialect, Dim, Holder, Op, Program, Topology, Var,
+    AttributeValue, Block, DType, Dialect, Dim, Holder, Op, Operand, Program, Topology, Var,
 };
 use lodstone_schema::onnx::infer::ValueInfo;
 use lodstone_schema::paddle::{
@@ -418,7 +416,8 @@ impl Network {
         for name in op.reads() {
             self.info(&Variable::named(name))?;
         }
-        let outputs = self.outputs(&op)?;
+        let wrong = |finding| Error::Operator { kind: op.kind.clone(), finding };
+        let outputs = output_types(&op, self).map_err(wrong)?;
         for name in op.writes() {
             let has_type = outputs.iter().any(|(known, _)| known == name);
             if self.known.contains_key(name) {
@@ -508,41 +507,20 @@ impl Network {
     /// computes; 0 if it has none.
     fn level(&self, op: &Op, name: &str) -> u32 {
         let of = |slot: &str| {
-            let source = op.input(slot).first()?;
-            Some(self.known.get(source)?.info.value.tensor_type()?.lod_level)
+            let source = self.known.get(op.input(slot).first()?)?;
+            // What is no tensor has no levels.
+            Some(source.info.value.tensor_type().map_or(0, |tensor| tensor.lod_level))
         };
-        let level = || match (&operator(&op.kind)?.lod, op.kind.as_str()) {
-            (LodRule::Shared(shared), _) => {
-                let written =
-                    op.outputs.iter().find(|operand| operand.args.iter().any(|it| it == name))?;
-                of(shared.source(&written.slot)?.input)
+        match operator(&op.kind).map(|row| &row.lod) {
+            Some(LodRule::Shared(shared)) => {
+                let writes = |operand: &&Operand| operand.args.iter().any(|it| it == name);
+                let written = op.outputs.iter().find(writes);
+                let source = written.and_then(|operand| shared.source(&operand.slot));
+                source.and_then(|share| of(share.input)).unwrap_or(0)
             }
-            (_, "lstm" | "gru") => of("Input"),
-            (_, "sequence_conv" | "sequence_softmax") => of("X"),
-            (_, "sequence_pool") => Some(of("X")?.saturating_sub(1)),
-            (_, "sequence_expand") => Some(of("X")?.max(1)),
-            (
-                _,
-                "im2sequence" | "lod_reset" | "sequence_concat" | "sequence_reshape"
-                | "sequence_slice" | "sequence_unpad",
-            ) => Some(1),
-            (_, "sequence_erase") => of("X"),
-            (_, "ctc_align") => of("Input").filter(|_| op.input("InputLength").is_empty()),
-            _ => None,
-        };
-        level().unwrap_or(0)
-    }
-
-    fn outputs(&self, op: &Op) -> Result<Vec<(String, ValueInfo)>> {
-        let wrong = |finding| Error::Operator { kind: op.kind.clone(), finding };
-        if let Some(outputs) = native_outputs(op, self) {
-            return outputs.map_err(wrong);
+            Some(LodRule::Computed(levels)) => levels.count(of),
+            Some(LodRule::Unknown) | None => 0,
         }
-        let lowered = lower_op(&lowered_part(op), Release::WRITTEN, self).map_err(wrong)?;
-        let outputs = lowered.outputs.into_iter().map(|output| (output.variable, output.info));
-        let mut outputs: Vec<(String, ValueInfo)> = outputs.collect();
-        outputs.extend(unlowered_outputs(op, &outputs));
-        Ok(outputs)
     }
 }
 

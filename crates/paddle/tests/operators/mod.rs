@@ -19,9 +19,14 @@ mod optimizers;
 mod pir;
 mod recorded;
 
-use lodstone_model::{Kind, Lod, Op, Tensor};
+use std::collections::BTreeSet;
+
+use lodstone_lowering::paddle::{LodLevel, VariableFacts, output_types};
+use lodstone_model::{Dim, Holder, Kind, Lod, Op, Tensor, TensorType, ValueType};
 use lodstone_paddle::executor::{Dirs, Executor, Scope};
-use lodstone_schema::paddle::{LodRule, operator};
+use lodstone_schema::onnx::infer::ValueInfo;
+use lodstone_schema::paddle::types::Types;
+use lodstone_schema::paddle::{Levels, LodRule, Operator, Plan, operator, operators};
 use serde_json::Value as Json;
 
 use crate::bits;
@@ -117,6 +122,141 @@ fn declared_lod(op: &Op, feed: &Tensors<'_>, name: &str, rows: Option<&u64>) -> 
     let (_, source) = feed.iter().find(|(fed, _)| fed == source)?;
     let same = source.shape.first() == rows;
     Some(if same { source.lod.clone() } else { Lod::default() })
+}
+
+/// The inputs of a case, whose dims are known and whose contents are not.
+struct Fed<'a>(&'a Tensors<'a>);
+
+impl VariableFacts for Fed<'_> {
+    fn info(&self, variable: &str) -> Option<ValueInfo> {
+        let (_, tensor) = self.0.iter().find(|(name, _)| *name == variable)?;
+        let declared = TensorType {
+            lod_level: tensor.lod.0.len() as u32,
+            layout: None,
+            ..TensorType::of(tensor)
+        };
+        Some(match tensor.kind {
+            Kind::SelectedRows { .. } => ValueType::Holder(Holder::SelectedRows(declared)).into(),
+            _ => ValueType::Tensor(declared).into(),
+        })
+    }
+
+    fn contents(&self, _variable: &str) -> Option<Vec<i64>> {
+        None
+    }
+
+    fn lod(&self, variable: &str) -> Vec<LodLevel> {
+        let fed = self.0.iter().filter(|(name, _)| *name == variable);
+        let levels = fed.flat_map(|(_, tensor)| &tensor.lod.0);
+        levels.map(|it| LodLevel { value: None, count: Dim::Known(it.len() as u64) }).collect()
+    }
+}
+
+/// Operators with cases whose results have another number of levels than programs declare: detections and labels are
+/// declared without LoD, as is the gradient of a softmax, and the LoD that replaces another one with one level.
+const DECLARED_OTHERWISE: [&str; 10] = [
+    "box_coder",
+    "collect_fpn_proposals",
+    "crf_decoding",
+    "distribute_fpn_proposals",
+    "generate_proposals",
+    "lod_reset",
+    "multiclass_nms",
+    "multiclass_nms2",
+    "sequence_expand",
+    "sequence_softmax_grad",
+];
+
+#[test]
+fn rows_declare_as_many_levels_of_lod_as_paddlepaddle_gave() {
+    let (mut count, mut others) = (0, BTreeSet::new());
+    for folder in [OPERATORS, SEQUENCES, LODS] {
+        let recorded = recorded(folder);
+        for case in &recorded.cases {
+            let (op, feed, wanted) = recorded.case(case);
+            let Some(LodRule::Computed(levels)) = operator(&op.kind).map(|row| &row.lod) else {
+                continue;
+            };
+            let of = |slot: &str| {
+                let name = op.input(slot).first()?;
+                let (_, tensor) = feed.iter().find(|(fed, _)| fed == name)?;
+                Some(tensor.lod.0.len() as u32)
+            };
+            let found = wanted.iter().map(|(_, tensor)| tensor.lod.0.len() as u32).max();
+            if *levels != Levels::Declared && found != Some(levels.count(of)) {
+                others.insert(op.kind.clone());
+            }
+            count += 1;
+        }
+    }
+    assert_eq!(others.iter().map(String::as_str).collect::<Vec<_>>(), DECLARED_OTHERWISE);
+    assert!(count > 100, "compared {count}");
+}
+
+/// Operators without a case here: they act on blocks, arrays and the order of sequences.
+const WITHOUT_CASE: [&str; 14] = [
+    "array_to_lod_tensor",
+    "conditional_block",
+    "conditional_block_infer",
+    "lod_array_length",
+    "lod_rank_table",
+    "lod_tensor_to_array",
+    "max_sequence_len",
+    "read_from_array",
+    "reorder_lod_tensor_by_rank",
+    "select_input",
+    "shrink_rnn_memory",
+    "tensor_array_to_tensor",
+    "while",
+    "write_to_array",
+];
+
+#[test]
+fn rows_declare_the_types_that_paddlepaddle_gave() {
+    let (mut kinds, mut wrong) = (BTreeSet::new(), Vec::new());
+    for folder in [OPERATORS, SEQUENCES, LODS] {
+        let recorded = recorded(folder);
+        for case in &recorded.cases {
+            let (op, feed, wanted) = recorded.case(case);
+            let types = operator(&op.kind).map(|row| &row.types);
+            if types.is_none_or(|types| *types == Types::Inferred) {
+                continue;
+            }
+            // A lowering of fixed dims may need the contents of an input.
+            let Ok(declared) = output_types(&op, &Fed(&feed)) else { continue };
+            for (name, tensor) in &wanted {
+                let found = declared.iter().find(|(declared, _)| declared == name);
+                let Some((_, info)) = found else { continue };
+                let is_same = |(declared, dim): (&Dim, &u64)| match declared {
+                    Dim::Known(declared) => declared == dim,
+                    _ => true,
+                };
+                let is_declared = info.shape().is_none_or(|dims| {
+                    dims.len() == tensor.shape.len() && dims.iter().zip(&tensor.shape).all(is_same)
+                });
+                let is_rows = matches!(tensor.kind, Kind::SelectedRows { .. });
+                let dtype = info.value.tensor_type().map(|declared| declared.dtype);
+                let is_same = dtype == Some(tensor.dtype)
+                    && info.value.is_selected_rows() == is_rows
+                    && (is_rows || is_declared);
+                if !is_same {
+                    wrong.push(format!("`{name}` of {}: {info:?}", case["name"]));
+                }
+                kinds.insert(op.kind.clone());
+            }
+        }
+    }
+    // Operators with an effect are optimizers, act on files or are random; others have variables that are declared before.
+    let is_effect = |plan| matches!(plan, Some(Plan::Apart(reason)) if reason.name == "effect");
+    let is_typed = |row: &&Operator| match &row.types {
+        Types::Inferred => false,
+        Types::Unlowered(_) => true,
+        Types::Native { outputs, .. } => !outputs.is_empty() && !is_effect(row.plan),
+    };
+    let all = operators().filter(is_typed).map(|row| row.kind);
+    let missing: Vec<&str> = all.filter(|kind| !kinds.contains(*kind)).collect();
+    assert!(wrong.is_empty(), "{} are wrong:\n{}", wrong.len(), wrong.join("\n"));
+    assert_eq!(missing, WITHOUT_CASE);
 }
 
 /// Fails if a case of a folder fails, or there are no more than `least`.

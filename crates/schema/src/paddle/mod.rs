@@ -14,12 +14,16 @@ mod attributes;
 pub mod codes;
 mod files;
 mod gradients;
+mod indices;
+mod lod;
 mod operators;
+mod plan;
 mod prune;
 mod releases;
 mod reserved;
 mod roles;
 mod stale;
+pub mod types;
 
 pub use activation::Activation;
 pub use attributes::{
@@ -27,9 +31,10 @@ pub use attributes::{
 };
 pub use files::{LOAD_MERGED, POSITION, SAVE_MERGED, is_load, is_merged, is_save, record_position};
 pub use gradients::{EMPTY, GRAD, gradient_of, gradient_ops, has_gradient};
-pub use operators::{
-    Choice, Computation, LodRule, Operator, Share, SharedLod, Slot, operator, operators, truncates,
-};
+pub use indices::Indices;
+pub use lod::{Levels, LodRule, Share, SharedLod};
+pub use operators::{Choice, Computation, Operator, Slot, operator, operators, truncates};
+pub use plan::{Plan, REASONS, Reason};
 pub use prune::{Unprunable, for_test, prune};
 pub use releases::Release;
 pub use reserved::{

@@ -6,9 +6,12 @@
 //! | releases | the releases whose registries have it, `-` if none has: gradient operators, and operators older than 1.8.5 |
 //! | inputs, outputs | slots in the order of the registry; `?` may be absent, `*` may hold several variables |
 //! | computation | a [`Computation`]: `native`, `native_exported`, `lowered`, `native_if_...`; `-` for none |
-//! | LoD | a [`LodRule`]: `Out=X Mask=X`, `-` for none, `Out=X+` if that [joins](Share::joins) several, `computed`, `?` |
+//! | LoD | a [`LodRule`] |
 //! | risk | a [`Risk`]: `reads`, `writes`, `runs`, `connects`; `-` for none |
 //! | changes | the releases since which it computes something else, in programs that follow them: `2.5 3.1`; `-` for none |
+//! | plan | a [`Plan`]: `whole`, `interface`, or the name of one of the [reasons](super::REASONS); `-` for no computation |
+//! | types | [`Types`]: the types of outputs that no lowering infers; `-` for none ([`types`](super::types)) |
+//! | indices | [`Indices`]: the input that holds indices; `-` for none |
 //! | gradient | the kind of its gradient operator, `block` if it is a gradient block, `-` for none |
 //! | gradient inputs, outputs, attributes | how the gradient operator is built (`gradients.rs`); only where there is one |
 //!
@@ -28,6 +31,10 @@ use std::sync::LazyLock;
 use lodstone_model::{AttributeValue, DType, Op};
 
 use super::gradients::Gradient;
+use super::indices::Indices;
+use super::lod::LodRule;
+use super::plan::Plan;
+use super::types::Types;
 use super::{Release, attribute, codes};
 use crate::Risk;
 use crate::rows::Rows;
@@ -57,6 +64,12 @@ pub struct Operator {
     pub risk: Option<Risk>,
     /// The releases since which it computes something else.
     pub changes: Vec<Release>,
+    /// How a network with it runs; `None` if nothing computes it.
+    pub plan: Option<Plan>,
+    /// The types of its outputs that no lowering infers.
+    pub types: Types,
+    /// The input that holds indices.
+    pub indices: Option<Indices>,
     /// How its gradient is computed.
     pub(super) gradient: Gradient,
 }
@@ -112,33 +125,6 @@ pub enum Choice {
     NativeIfNan,
 }
 
-/// The LoD of an operator's outputs.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum LodRule {
-    /// Not determined. No operator that is computed has this rule.
-    Unknown,
-    /// The native function or the rule computes it.
-    Computed,
-    /// Outputs share the LoD of inputs.
-    Shared(SharedLod),
-}
-
-/// The outputs of an operator that share the LoD of inputs, each slot once. The other outputs have no LoD.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SharedLod(Vec<Share>);
-
-/// An output slot that shares the LoD of an input slot. If the output has another number of rows, it has no LoD. If the
-/// input slot has several variables, each variable of the output slot shares the LoD of the one at the same position.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Share {
-    /// The output slot.
-    pub output: &'static str,
-    /// The input slot.
-    pub input: &'static str,
-    /// Whether an output that concatenates the rows of all variables also concatenates their LoD.
-    pub joins: bool,
-}
-
 /// Returns the row of an operator: `relu`, `relu_grad`.
 pub fn operator(kind: &str) -> Option<&'static Operator> {
     OPERATORS.get(kind)?.as_ref()
@@ -162,8 +148,23 @@ impl Operator {
         let risk = if risk == "-" { None } else { Some(Risk::parse(risk)?) };
         let changes = column()?.split(' ').filter(|change| *change != "-");
         let changes = changes.map(Release::parse).collect::<Option<_>>()?;
+        let (plan, types) = (Plan::parse(column()?)?, Types::parse(column()?)?);
+        let indices = Indices::parse(column()?)?;
         let gradient = Gradient::parse(columns)?;
-        Some(Self { kind, releases, inputs, outputs, computation, lod, risk, changes, gradient })
+        Some(Self {
+            kind,
+            releases,
+            inputs,
+            outputs,
+            computation,
+            lod,
+            risk,
+            changes,
+            plan,
+            types,
+            indices,
+            gradient,
+        })
     }
 
     /// Whether it computes something else in a release than in 2.6.2.
@@ -246,42 +247,10 @@ pub fn truncates(dtype: DType, release: Release) -> bool {
     }
 }
 
-impl LodRule {
-    fn parse(words: &'static str) -> Option<Self> {
-        Some(match words {
-            "?" => Self::Unknown,
-            "computed" => Self::Computed,
-            "-" => Self::Shared(SharedLod(Vec::new())),
-            shares => {
-                Self::Shared(SharedLod(shares.split(' ').map(Share::parse).collect::<Option<_>>()?))
-            }
-        })
-    }
-}
-
-impl Share {
-    fn parse(word: &'static str) -> Option<Self> {
-        let (output, source) = word.split_once('=')?;
-        let input = source.trim_end_matches('+');
-        Some(Self { output, input, joins: source.ends_with('+') })
-    }
-}
-
-impl SharedLod {
-    /// Returns the rule that no output has LoD.
-    pub const fn none() -> Self {
-        Self(Vec::new())
-    }
-
-    /// Returns the source of the LoD of an output slot, if any.
-    pub fn source(&self, output: &str) -> Option<Share> {
-        self.0.iter().copied().find(|share| share.output == output)
-    }
-}
-
 #[cfg(test)]
 #[expect(clippy::panic, reason = "a panic fails the test")]
 mod tests {
+    use super::super::attributes as attributes_of;
     use super::*;
 
     #[test]
@@ -293,20 +262,56 @@ mod tests {
     }
 
     #[test]
-    fn every_operator_that_is_computed_has_a_lod_rule_of_its_own_slots() {
-        for operator in operators().filter(|it| it.computation != Computation::None) {
-            let kind = operator.kind;
-            match &operator.lod {
-                LodRule::Unknown => panic!("`{kind}` has no LoD rule"),
-                LodRule::Computed => {}
-                LodRule::Shared(SharedLod(shares)) => {
-                    for Share { output, input, .. } in shares {
-                        let outputs = operator.outputs.iter().filter(|slot| slot.name == *output);
-                        assert_eq!(outputs.count(), 1, "`{kind}` has no output `{output}`");
-                        let inputs = operator.inputs.iter().filter(|slot| slot.name == *input);
-                        assert_eq!(inputs.count(), 1, "`{kind}` has no input `{input}`");
-                    }
+    fn an_operator_that_is_computed_has_a_plan_a_lod_rule_and_types() {
+        for operator in operators() {
+            let (is_computed, kind) = (operator.computation != Computation::None, operator.kind);
+            assert_eq!(operator.plan.is_some(), is_computed, "`{kind}`: {:?}", operator.plan);
+            assert!(!is_computed || operator.lod != LodRule::Unknown, "`{kind}` has no LoD rule");
+            let reason = match operator.plan {
+                Some(Plan::Apart(reason)) => reason.name,
+                _ => "",
+            };
+            let is_typed = match (operator.computation, &operator.types) {
+                (Computation::None, types) => *types == Types::Inferred,
+                (Computation::Lowered, Types::Native { .. }) => false,
+                (Computation::Native, types) => {
+                    reason == "gradient" || matches!(types, Types::Native { .. })
                 }
+                _ => true,
+            };
+            assert!(is_typed, "`{kind}`: {:?}", operator.types);
+            let (is_lowered, has_indices) =
+                (operator.computation.is_lowered(), operator.indices.is_some());
+            let is_whole = operator.plan == Some(Plan::Whole);
+            assert!(!has_indices || is_lowered && (is_whole || reason == "indices"), "`{kind}`");
+            assert!(has_indices || reason != "indices", "`{kind}` has no indices");
+        }
+    }
+
+    #[test]
+    fn the_columns_name_slots_and_attributes_of_their_operator() {
+        for line in TABLE.lines() {
+            let columns: Vec<&str> = line.split('\t').collect();
+            let operator = operator(columns[0]).unwrap_or_else(|| panic!("no row in {line}"));
+            let slots = || operator.inputs.iter().chain(&operator.outputs).map(|slot| slot.name);
+            // Slots begin with a capital, and no other word of these columns does.
+            let is_name = |letter: char| letter.is_ascii_alphanumeric() || "_@".contains(letter);
+            for column in [5, 9, 10] {
+                let mut words = columns[column].split(|letter| !is_name(letter));
+                let unknown = words.find(|word| {
+                    word.starts_with(|first: char| first.is_ascii_uppercase())
+                        && !slots().any(|slot| slot == *word)
+                });
+                assert_eq!(unknown, None, "{line}");
+            }
+            // The table of attributes has those of 2.6.2.
+            if let Some(indices) = &operator.indices
+                && operator.releases.contains(&"2.6.2")
+            {
+                let below = indices.below.map(|(attribute, _)| attribute);
+                let mut names = [indices.except, indices.unless, below].into_iter().flatten();
+                let has = |name| attributes_of(operator.kind).any(|it| it.name == name);
+                assert!(names.all(has), "{line}");
             }
         }
     }

@@ -6,14 +6,11 @@
 use std::collections::HashSet;
 
 use lodstone_model::{AttributeValue, Holder, Op, Program, Var};
-use lodstone_schema::paddle::{EMPTY, GRAD, gradient_of};
+use lodstone_schema::paddle::{Computation, EMPTY, GRAD, Levels, LodRule, gradient_of, operator};
 
 use super::blocks::{Names, declaration, inner, names};
 use super::sums::gradient_names;
 use crate::program::error::{Result, block_mut, internal};
-
-/// Operators whose outputs have no LoD while programs are built, whatever their inputs.
-const WITHOUT_LOD: &[&str] = &["gru_grad", "lstm_grad", "sequence_softmax_grad"];
 
 /// Declares the outputs of the operators of a block from `first`, and of the blocks that they run; removes operators
 /// without outputs or without incoming gradients.
@@ -90,18 +87,18 @@ impl Declaring<'_> {
         let mut value = self.var(block, of).map(|var| var.value.clone()).unwrap_or_default();
         let is_some_rows =
             |name: &String| self.var(block, name).is_some_and(|var| var.value.is_selected_rows());
-        let gives_rows = match op.kind.as_str() {
-            "lookup_table_grad" | "lookup_table_v2_grad" => {
+        let row = operator(&op.kind);
+        let gives_rows = match row.map(|row| row.computation) {
+            Some(Computation::NativeIfSparseGradient) => {
                 op.attribute("is_sparse") == Some(&AttributeValue::Bool(true))
             }
-            "sum" => op.input("X").iter().all(is_some_rows),
-            _ => false,
+            _ => op.kind == "sum" && op.input("X").iter().all(is_some_rows),
         };
         if gives_rows {
             let of = value.tensor_type().cloned().unwrap_or_default();
             value = Holder::SelectedRows(of).into();
         }
-        if WITHOUT_LOD.contains(&op.kind.as_str()) {
+        if row.is_some_and(|row| row.lod == LodRule::Computed(Levels::Fixed(0))) {
             value.tensors_mut().into_iter().for_each(|tensor| tensor.lod_level = 0);
         }
         let names = self.names.get_mut(block);
