@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 use clap::Args;
 use lodstone::DType;
 use lodstone::model::Kind;
-use lodstone::paddle::executor::Dirs;
-use lodstone::paddle::program::Paths;
+use lodstone::program::Paths;
+use lodstone::run::Dirs;
 use lodstone::run::{Output as ModelOutput, Profile, Value};
 use lodstone::{
     ConvertOptions, Inputs, Loss, Model, OpenOptions, Parameter, Session, Target, Tensor,

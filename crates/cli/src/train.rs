@@ -8,8 +8,8 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use lodstone::checkpoint::{Manager, ManagerOptions, Saved, Serial};
-use lodstone::paddle::executor::Dirs;
-use lodstone::paddle::{SampleOptions, TrainOptions, Training};
+use lodstone::run::Dirs;
+use lodstone::train::{SampleOptions, TrainOptions, Training};
 use lodstone::{Blob, Location, Progress};
 use serde::Serialize;
 use serde_json::{Map, Value};
@@ -38,7 +38,7 @@ pub(crate) fn run(arguments: &Train) -> Result<(), Failure> {
     arguments.clobber.check(&at(&out)?)?;
     let (path, open) = (at(&arguments.path)?, arguments.open.options()?);
     let startup = arguments.startup.as_ref().map(at).transpose()?;
-    let model = lodstone::paddle::open_training(&path, startup.as_ref(), &open)?;
+    let model = lodstone::train::open_training(&path, startup.as_ref(), &open)?;
     console::opened(&arguments.path, &model);
     console::warnings(&model.report.warnings);
     let progress = Progress::default();

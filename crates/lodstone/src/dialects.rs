@@ -9,6 +9,9 @@ use {
     lodstone_schema::Finding,
 };
 
+/// The programs that this build derives, and those that it trains.
+#[cfg(feature = "runtime")]
+pub(crate) use crate::paddle as programs;
 /// The checkpoints that programs save.
 pub(crate) use lodstone_formats::paddle::saved as saved_checkpoints;
 /// The crate that runs programs in this build.

@@ -126,6 +126,8 @@ pub mod open;
 pub mod ops;
 #[cfg(feature = "runtime")]
 pub mod paddle;
+#[cfg(feature = "runtime")]
+pub mod program;
 pub mod reshard;
 #[cfg(feature = "runtime")]
 pub mod run;
@@ -138,6 +140,8 @@ mod simplify;
 mod sparse;
 mod statistics;
 mod text;
+#[cfg(feature = "runtime")]
+pub mod train;
 pub mod verify;
 mod wiring;
 mod words;

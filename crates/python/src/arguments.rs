@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use lodstone::convert::{CAST_TYPES, ExternalData, ParameterNames};
 use lodstone::model::{AttributeValue, Limits};
-use lodstone::paddle::executor::Dirs;
+use lodstone::run::Dirs;
 use lodstone::run::dirs_beside;
 use lodstone::{ConvertOptions, DType, Dim, Location, Loss, OpenOptions, Renames, Target};
 use pyo3::Borrowed;

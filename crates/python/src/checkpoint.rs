@@ -5,7 +5,7 @@ use std::sync::{Mutex, PoisonError};
 
 use lodstone::Parameter;
 use lodstone::checkpoint::{Container, Error, ManagerOptions, Saved, Serial, Snapshot, serials};
-use lodstone::paddle::checkpoint::numerics;
+use lodstone::train::numerics;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use serde_json::{Value, json};

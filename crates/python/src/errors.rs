@@ -4,7 +4,7 @@ use std::io;
 use std::path::Path;
 
 use lodstone::checkpoint::Error as CheckpointError;
-use lodstone::paddle::program::Error as ProgramError;
+use lodstone::program::Error as ProgramError;
 use lodstone::store::Error as StoreError;
 use lodstone::{Error, ErrorKind, Model};
 use pyo3::prelude::*;

@@ -3,7 +3,7 @@
 use lodstone::checkpoint::Error as CheckpointError;
 use lodstone::finding::Code;
 use lodstone::formats::Error as FormatError;
-use lodstone::paddle::program::Error as ProgramError;
+use lodstone::program::Error as ProgramError;
 use lodstone::store::Error as StoreError;
 use lodstone::{Error, Loss};
 

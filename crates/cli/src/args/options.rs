@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use lodstone::model::Limits;
-use lodstone::paddle::executor::Dirs;
+use lodstone::run::Dirs;
 use lodstone::run::{Engine, Threads};
 use lodstone::store::{Error as StoreError, Links};
 use lodstone::{Location, Loss, OpenOptions, Renames, RunOptions, WriteOptions};

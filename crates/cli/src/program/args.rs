@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
-use lodstone::paddle::DeriveOptions;
-use lodstone::paddle::program::Placement;
+use lodstone::program::DeriveOptions;
+use lodstone::program::Placement;
 
 use crate::args::options::{Clobber, Open};
 

@@ -3,8 +3,8 @@
 pub(crate) mod args;
 
 use lodstone::model::Program;
-use lodstone::paddle::DeriveOptions;
-use lodstone::paddle::program::Form;
+use lodstone::program::DeriveOptions;
+use lodstone::program::Form;
 use lodstone::store::Error as StoreError;
 use lodstone::{Location, Model};
 use serde::Serialize;
@@ -33,21 +33,21 @@ pub(crate) fn run(arguments: &Programs) -> Result<(), Failure> {
         Command::Inference(arguments) => {
             let Inference { derived, fetch, feed, for_test } = arguments;
             let (options, model) = (selection(fetch, feed, *for_test), open(derived)?);
-            write(derived, &lodstone::paddle::inference_program(&model, &options)?)
+            write(derived, &lodstone::program::inference_program(&model, &options)?)
         }
         Command::Prune(arguments) => {
             let Prune { derived, fetch, feed, for_test } = arguments;
             let (options, model) = (selection(fetch, feed, *for_test), open(derived)?);
-            write(derived, &lodstone::paddle::pruned_program(&model, &options)?)
+            write(derived, &lodstone::program::pruned_program(&model, &options)?)
         }
         Command::Loader(arguments) => {
             let (derived, model) = (&arguments.derived, open(&arguments.derived)?);
-            write(derived, &lodstone::paddle::loader_program(&model, &arguments.vars.options())?)
+            write(derived, &lodstone::program::loader_program(&model, &arguments.vars.options())?)
         }
         Command::Checkpoint(arguments) => checkpoint(arguments),
         Command::Print(arguments) => {
             let model = lodstone::open_with(at(&arguments.path)?, &arguments.open.options()?)?;
-            console::out(&lodstone::paddle::print_program(&model)?)
+            console::out(&lodstone::program::print_program(&model)?)
         }
     }
 }
@@ -61,7 +61,7 @@ fn selection(fetch: &[String], feed: &[String], for_test: bool) -> DeriveOptions
 fn open(derived: &Derived) -> Result<Model, Failure> {
     let startup = derived.startup.as_ref().map(at).transpose()?;
     let options = derived.open.options()?;
-    let model = lodstone::paddle::open_training(at(&derived.path)?, startup.as_ref(), &options)?;
+    let model = lodstone::train::open_training(at(&derived.path)?, startup.as_ref(), &options)?;
     console::opened(&derived.path, &model);
     console::warnings(&model.report.warnings);
     Ok(model)
@@ -81,8 +81,8 @@ fn checkpoint(arguments: &Checkpoint) -> Result<(), Failure> {
     for name in TRAINING {
         free(derived, &output.join(name))?;
     }
-    let made = lodstone::paddle::checkpoint_programs(&model, at(&arguments.dir)?, &options)?;
-    lodstone::paddle::save_training(&output, &made.main, &made.startup)?;
+    let made = lodstone::program::checkpoint_programs(&model, at(&arguments.dir)?, &options)?;
+    lodstone::train::save_training(&output, &made.main, &made.startup)?;
     report(derived, &made.main, made.stale.iter().map(ToString::to_string).collect())
 }
 
@@ -92,7 +92,7 @@ fn save(derived: &Derived, program: &Program, output: &Location) -> Result<(), F
         false => ("__model__", Form::Binary),
     };
     free(derived, &output.join(name))?;
-    Ok(lodstone::paddle::program::save_program(program, output.clone(), form)?)
+    Ok(lodstone::program::save_program(program, output.clone(), form)?)
 }
 
 /// Fails if a file exists that must not be replaced.

@@ -30,9 +30,9 @@ pub use inputs::Inputs;
 pub use value::{Output, Value};
 
 use crate::dialects::RUNS;
+pub use crate::dialects::runtime::executor::Dirs;
 use crate::error::no_program;
 use crate::names::{MAX_SUGGESTIONS, similar};
-use crate::paddle::executor::Dirs;
 use crate::{Error, Result};
 
 /// The options of a run.
