@@ -1,7 +1,7 @@
 //! Fuzzing with libFuzzer, on stable Rust and a C++ compiler.
 //!
-//! `cargo xtask fuzz [TARGET..] [--seconds N] [--keep]` builds the targets of `fuzz/` with the instrumentation of
-//! `cargo fuzz`, and runs each for 60 seconds (or N), starting with the golden files, the attacks, and inputs of
+//! `cargo xtask fuzz [TARGET..] [--seconds N] [--keep]` builds the binary of `fuzz/` with the instrumentation of
+//! `cargo fuzz`, and runs each of its targets for 60 seconds (or N), starting with the golden files, the attacks, and inputs of
 //! earlier runs. With `--keep`, some of the inputs that reach code which the golden files do not reach are added to the
 //! repository, where ordinary tests read them. Findings are written to `target/fuzz/artifacts`, and fail the task.
 
@@ -42,67 +42,20 @@ const PICKLES: &[Seeds] = &[
     Below("hostile/pickle", &["pdparams", "bin", "txt"]),
 ];
 
-/// The initial inputs of targets that are not named after a format; the others start with the golden files of the
-/// format.
+/// The initial inputs of targets beside the golden files of the format of their name.
 const SEEDS: &[(&str, &[Seeds])] = &[
     // The inputs that were kept are a seal and its file, and a table and its chunks.
     ("seal", &[]),
     ("chunks", &[]),
+    ("paddle-pir-export", &[Below("golden/paddle/pir", &["json"])]),
     (
-        "paddle_stream",
-        &[Below("golden/paddle", &["lodtensor", "combined", "selectedrows", "vocab", "pdiparams"])],
-    ),
-    ("paddle_pir_export", &[Below("golden/paddle/pir", &["json"])]),
-    (
-        "paddle_export",
+        "paddle-export",
         &[Below("golden/paddle", &["pdmodel"]), Below("../../lodstone/tests/golden", &["pdmodel"])],
     ),
+    ("paddle-pickle", PICKLES),
+    ("pickle-scan", PICKLES),
     (
-        "paddle_bundle",
-        &[
-            Together(&[
-                "golden/paddle/2.6.2/lenet/inference/lenet.pdmodel",
-                "golden/paddle/2.6.2/lenet/inference/lenet.pdiparams",
-            ]),
-            Together(&[
-                "golden/paddle/2.6.2/text/text.pdmodel",
-                "golden/paddle/2.6.2/text/text.pdiparams",
-            ]),
-            Together(&[
-                "golden/paddle/3.3.1/old/net.pdmodel",
-                "golden/paddle/3.3.1/old/net.pdiparams",
-            ]),
-            Together(&[
-                "golden/paddle/1.8.5/lenet/combined/model",
-                "golden/paddle/1.8.5/lenet/combined/params",
-            ]),
-        ],
-    ),
-    (
-        "paddle_pir",
-        &[Together(&["golden/paddle/3.3.1/pir/net.json", "golden/paddle/3.3.1/pir/net.pdiparams"])],
-    ),
-    ("paddle_pickle", PICKLES),
-    ("pickle_scan", PICKLES),
-    (
-        "mxnet_bundle",
-        &[
-            Together(&[
-                "golden/mxnet/0.9.5/module/net-symbol.json",
-                "golden/mxnet/0.9.5/module/net-0012.params",
-            ]),
-            Together(&[
-                "golden/mxnet/1.9.1/module/net-symbol.json",
-                "golden/mxnet/1.9.1/module/net-0012.params",
-            ]),
-            Together(&[
-                "golden/mxnet/2.0.0b1/gluon/net-symbol.json",
-                "golden/mxnet/2.0.0b1/gluon/net-0000.params",
-            ]),
-        ],
-    ),
-    (
-        "safetensors_index",
+        "safetensors-index",
         &[Together(&[
             "golden/safetensors/sharded/model.safetensors.index.json",
             "golden/safetensors/sharded/model-00001-of-00003.safetensors",
@@ -110,15 +63,13 @@ const SEEDS: &[(&str, &[Seeds])] = &[
             "golden/safetensors/sharded/model-00003-of-00003.safetensors",
         ])],
     ),
-    ("npz", &[Below("golden/numpy", &["npz"]), Below("golden/mxnet/2.0.0b1", &["params"])]),
     (
-        "onnx_external",
+        "onnx-external",
         &[Together(&["golden/onnx/external/one.onnx", "golden/onnx/external/one.data"])],
     ),
     (
-        "caffe2_nets",
+        "caffe2",
         &[
-            Together(&["golden/caffe2/pair/predict_net.pb", "golden/caffe2/pair/init_net.pb"]),
             Together(&[
                 "../../lodstone/tests/golden/caffe2/int8/predict_net.pb",
                 "../../lodstone/tests/golden/caffe2/int8/init_net.pb",
@@ -129,31 +80,9 @@ const SEEDS: &[(&str, &[Seeds])] = &[
             ]),
         ],
     ),
+    ("caffe2-blob", &[Below("../../lodstone/tests/golden/caffe2", &["pb"])]),
     (
-        "caffe2_blob",
-        &[
-            Below("golden/caffe2/blobs", &["pb"]),
-            Below("../../lodstone/tests/golden/caffe2", &["pb"]),
-        ],
-    ),
-    (
-        "torch_distributed",
-        &[Together(&[
-            "golden/torch/distributed/.metadata",
-            "golden/torch/distributed/__0_0.distcp",
-        ])],
-    ),
-    (
-        "paddle_distributed",
-        &[Together(&[
-            "golden/paddle_sharded/3.3.1/replicas/0.metadata",
-            "golden/paddle_sharded/3.3.1/replicas/0_0.distcp",
-            "golden/paddle_sharded/3.3.1/replicas/1_0.distcp",
-        ])],
-    ),
-    ("torch_executorch", &[Below("golden/executorch", &["pte", "ptd"])]),
-    (
-        "torch_export",
+        "torch-export",
         &[Below("golden/torch", &["pt2"]), Below("../../lodstone/tests/golden/torch", &["pt2"])],
     ),
     (
@@ -170,9 +99,19 @@ const SEEDS: &[(&str, &[Seeds])] = &[
     ),
 ];
 
+/// A fuzz target of the binary.
+struct Target {
+    name: String,
+    /// The names of the files of an input.
+    files: Vec<String>,
+}
+
+/// The variable that selects the target of the binary.
+const VARIABLE: &str = "LODSTONE_FUZZ_TARGET";
+
 /// Runs the named targets, or all.
 pub(crate) fn fuzz(arguments: &[String]) -> Result<(), Outcome> {
-    let (mut targets, mut seconds, mut keep) = (Vec::new(), 60, false);
+    let (mut names, mut seconds, mut keep) = (Vec::new(), 60, false);
     let mut arguments = arguments.iter();
     while let Some(argument) = arguments.next() {
         match argument.as_str() {
@@ -182,28 +121,28 @@ pub(crate) fn fuzz(arguments: &[String]) -> Result<(), Outcome> {
                 seconds = number.ok_or_else(usage)?;
             }
             name if name.starts_with('-') => return Err(usage()),
-            name => targets.push(name.to_owned()),
+            name => names.push(name.to_owned()),
         }
     }
-    let known = known()?;
-    if let Some(other) = targets.iter().find(|name| !known.contains(name)) {
+    let binary = build()?;
+    let mut targets = targets(&binary)?;
+    let is_known = |name: &&String| targets.iter().any(|target| target.name == **name);
+    if let Some(other) = names.iter().find(|name| !is_known(name)) {
+        let known: Vec<&str> = targets.iter().map(|target| target.name.as_str()).collect();
         let known = known.join(", ");
         return Err(Outcome::CouldNotRun(format!(
             "unknown target `{other}`; the targets are {known}"
         )));
     }
-    if targets.is_empty() {
-        targets = known;
-    }
-    let binaries = build(&targets)?;
+    targets.retain(|target| names.is_empty() || names.contains(&target.name));
     // Inputs are files: in a file system in memory, if there is one.
     let memory = Path::new("/dev/shm");
     let base = if memory.is_dir() { memory.to_path_buf() } else { std::env::temp_dir() };
     let scratch = base.join(format!("lodstone-fuzz-{}", std::process::id()));
     fs::create_dir_all(&scratch).map_err(cannot("make a directory"))?;
     let mut failed = Vec::new();
-    for name in &targets {
-        let outcome = one(&binaries.join(name), name, seconds, keep, &scratch);
+    for target in &targets {
+        let outcome = one(&binary, target, seconds, keep, &scratch);
         match outcome {
             Err(Outcome::Failed(what)) => failed.push(what),
             other => other?,
@@ -217,30 +156,36 @@ fn usage() -> Outcome {
     Outcome::CouldNotRun("usage: cargo xtask fuzz [TARGET..] [--seconds N] [--keep]".to_owned())
 }
 
-/// Returns the names of all targets.
-fn known() -> Result<Vec<String>, Outcome> {
-    let mut names: Vec<String> = files_in(&root().join("fuzz/fuzz_targets"))?
-        .iter()
-        .filter_map(|path| Some(path.file_stem()?.to_str()?.to_owned()))
+/// Returns all targets, sorted by name.
+fn targets(binary: &Path) -> Result<Vec<Target>, Outcome> {
+    let mut command = Command::new(binary);
+    let output = command.env_remove(VARIABLE).output().map_err(cannot("list the targets"))?;
+    let text = String::from_utf8_lossy(&output.stdout);
+    let mut targets: Vec<Target> = text
+        .lines()
+        .filter_map(|line| {
+            let mut words = line.split_whitespace().map(str::to_owned);
+            Some(Target { name: words.next()?, files: words.collect() })
+        })
         .collect();
-    names.sort();
-    Ok(names)
+    if targets.is_empty() {
+        return Err(Outcome::Failed("the fuzzer lists no targets".to_owned()));
+    }
+    targets.sort_by(|one, other| one.name.cmp(&other.name));
+    Ok(targets)
 }
 
-/// Builds targets; returns their directory.
-fn build(targets: &[String]) -> Result<PathBuf, Outcome> {
+/// Builds the binary of all targets; returns its path.
+fn build() -> Result<PathBuf, Outcome> {
     let host = host()?;
     let products = target().join("fuzz");
     let mut command = locked("build");
     // With `--target`, the flags do not apply to build scripts and macros.
     command.args(["--release", "--target", &host, "--target-dir"]);
     command.arg(&products).current_dir(root().join("fuzz"));
-    for name in targets {
-        command.args(["--bin", name]);
-    }
     command.env("RUSTFLAGS", format!("{} --cfg fuzzing", FLAGS.join(" ")));
     run(&mut command)?;
-    Ok(products.join(host).join("release"))
+    Ok(products.join(host).join("release/all"))
 }
 
 /// Returns the target triple of this machine.
@@ -252,18 +197,29 @@ fn host() -> Result<String, Outcome> {
 }
 
 /// Runs one target.
-fn one(binary: &Path, name: &str, seconds: u64, keep: bool, scratch: &Path) -> Result<(), Outcome> {
+fn one(
+    binary: &Path,
+    of: &Target,
+    seconds: u64,
+    keep: bool,
+    scratch: &Path,
+) -> Result<(), Outcome> {
+    let name = &of.name;
     let [corpus, seeds, artifacts] =
         ["corpus", "seeds", "artifacts"].map(|kind| target().join("fuzz").join(kind).join(name));
     let kept = root().join("crates/formats/tests/hostile/fuzz").join(name);
     for directory in [&corpus, &seeds, &artifacts, &kept] {
         fs::create_dir_all(directory).map_err(cannot("make a directory"))?;
     }
-    gather(name, &seeds)?;
+    gather(of, &seeds)?;
     let start = |arguments: &[String]| {
         let mut command = Command::new(binary);
         // Temporary files of targets, which may be killed at any time, are removed with the directory.
-        command.env("TMPDIR", scratch).env("RUST_BACKTRACE", "0").args(arguments);
+        command
+            .env(VARIABLE, name)
+            .env("TMPDIR", scratch)
+            .env("RUST_BACKTRACE", "0")
+            .args(arguments);
         command.args(["-rss_limit_mb=4096", "-timeout=10", "-print_final_stats=1"]);
         command.arg(format!("-max_len={MAX_LEN}"));
         command.arg(format!("-artifact_prefix={}/", artifacts.display()));
@@ -330,36 +286,47 @@ fn merge(
     Ok(())
 }
 
-/// Returns the golden models of a format that consist of a single file.
-fn golden_of(format: &str, golden: &Path) -> Result<Vec<Vec<u8>>, Outcome> {
+/// Returns the golden models of the format that a target has the name of, none if it has that of no format.
+fn golden_of(target: &Target, golden: &Path) -> Result<Vec<Vec<u8>>, Outcome> {
     let mut inputs = Vec::new();
     for folder in files_in(golden)? {
         let Ok(index) = fs::read(folder.join("index.json")) else { continue };
         let index: serde_json::Value = serde_json::from_slice(&index)
             .map_err(|error| Outcome::Failed(format!("{}: {error}", folder.display())))?;
         let cases = index["cases"].as_array().into_iter().flatten();
-        for case in cases.filter(|case| case["format"] == format && case["params"].is_null()) {
-            let path = folder.join(case["path"].as_str().unwrap_or_default());
-            if path.is_file() {
-                inputs.push(fs::read(&path).map_err(cannot("read a golden file"))?);
-            }
+        for case in cases.filter(|case| case["format"] == target.name) {
+            let files = case["files"].as_object().into_iter().flatten();
+            let files = files.map(|(name, _)| folder.join(name)).collect();
+            let Some(files) = in_order(&target.files, files) else { continue };
+            let files = files.iter().map(fs::read).collect::<Result<Vec<_>, _>>();
+            inputs.push(files.map_err(cannot("read a golden file"))?.join(MARK));
         }
     }
-    match inputs.is_empty() {
-        true => Err(Outcome::Failed(format!("there is no golden file for `{format}`"))),
-        false => Ok(inputs),
+    Ok(inputs)
+}
+
+/// Returns the files of a model in the order of the files of a target: those of the same name, of the same extension, or
+/// the next ones. `None` if there are more of them.
+fn in_order(names: &[String], mut files: Vec<PathBuf>) -> Option<Vec<PathBuf>> {
+    let mut ordered = Vec::new();
+    for name in names.iter().map(Path::new).take(files.len()) {
+        let is_same = |file: &PathBuf| file.file_name() == name.file_name();
+        let is_similar = |file: &PathBuf| file.extension() == name.extension();
+        let found = files.iter().position(is_same).or_else(|| files.iter().position(is_similar));
+        ordered.push(files.remove(found.unwrap_or(0)));
     }
+    files.is_empty().then_some(ordered)
 }
 
 /// Writes the initial inputs into a directory.
-fn gather(name: &str, into: &Path) -> Result<(), Outcome> {
+fn gather(target: &Target, into: &Path) -> Result<(), Outcome> {
     let tests = root().join("crates/formats/tests");
-    let mut inputs = Vec::new();
-    let seeds = SEEDS.iter().find(|(target, _)| *target == name).map(|(_, seeds)| *seeds);
-    if seeds.is_none() {
-        inputs = golden_of(&name.replace('_', "-"), &tests.join("golden"))?;
+    let mut inputs = golden_of(target, &tests.join("golden"))?;
+    let seeds = SEEDS.iter().find(|(name, _)| *name == target.name).map(|(_, seeds)| *seeds);
+    if seeds.is_none() && inputs.is_empty() {
+        return Err(Outcome::Failed(format!("there is no golden file for `{}`", target.name)));
     }
-    for seeds in seeds.unwrap_or_default() {
+    for seeds in seeds.into_iter().flatten() {
         match seeds {
             Below(folder, endings) => {
                 let mut open = vec![tests.join(folder)];

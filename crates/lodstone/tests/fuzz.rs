@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
-use fuzzing::{TARGETS, Target, check};
+use fuzzing::{Target, check, targets};
 use support::counting::Counting;
 
 #[global_allocator]
@@ -36,8 +36,8 @@ fn inputs(target: &Target) -> Vec<PathBuf> {
 
 #[test]
 fn kept_inputs_do_no_harm() {
-    for target in TARGETS {
-        let inputs = inputs(target);
+    for target in targets() {
+        let (name, inputs) = (target.name, inputs(&target));
         let (say, hear) = mpsc::channel();
         let count = inputs.len();
         let work = std::thread::spawn(move || {
@@ -45,7 +45,7 @@ fn kept_inputs_do_no_harm() {
                 let input = std::fs::read(&path).expect("an input");
                 // Print the name before the work: if it hangs, this identifies the input.
                 say.send(path).expect("somebody hears");
-                check(target, &input);
+                check(&target, &input);
             }
         });
         let (mut path, mut since) = (PathBuf::new(), Instant::now());
@@ -57,6 +57,16 @@ fn kept_inputs_do_no_harm() {
         }
         path = hear.try_iter().last().unwrap_or(path);
         assert!(work.join().is_ok(), "{}: the panic is above", path.display());
-        println!("{}: {count} inputs", target.name);
+        println!("{name}: {count} inputs");
+    }
+}
+
+#[test]
+fn every_folder_of_inputs_has_a_target() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../formats/tests/hostile/fuzz");
+    let targets = targets();
+    for entry in std::fs::read_dir(folder).expect("the folders of inputs") {
+        let name = entry.expect("an entry").file_name();
+        assert!(targets.iter().any(|target| name == target.name), "{}", name.display());
     }
 }

@@ -7,7 +7,7 @@
 #![allow(clippy::disallowed_methods, reason = "tests make files directly")]
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use lodstone::Location;
 use lodstone::checkpoint::Serial;
@@ -23,20 +23,21 @@ use lodstone_model::{Dim, Limits, Tensor};
 use serde_json::{Value, json};
 
 use crate::support::counting::peak_of;
-use crate::support::subjects::subject;
+use crate::support::damage::Subject;
+use crate::support::subjects::{file_names, subjects};
 
 /// A fuzz target.
 pub struct Target {
     /// The name, also of its folder of inputs.
     pub name: &'static str,
     /// The names of the files of an input.
-    pub files: &'static [&'static str],
-    /// The file that is opened; the directory if it is none of the files.
-    pub open: &'static str,
+    pub files: Vec<String>,
+    /// The file that is opened, if it is not the only one; the directory if there are several.
+    pub open: Option<&'static str>,
     /// Formats whose readers are called, whatever the file looks like.
-    pub formats: &'static [&'static str],
-    /// The format that the suite of damaged files reads it as, in memory.
-    pub subjects: &'static [&'static str],
+    pub formats: Vec<&'static Format>,
+    /// The formats that the suite of damaged files reads the first file as, in memory.
+    pub subjects: Vec<Subject>,
     /// A function that changes an input before it is used, to make its checksums valid.
     pub repair: fn(&mut Vec<u8>),
     /// Whether its files are searched for pickles at any offset, which takes long.
@@ -50,278 +51,124 @@ pub struct Target {
 /// The separator of the files of an input.
 pub const MARK: &[u8] = b"\n--8<--\n";
 
-const PLAIN: Target = Target {
-    name: "",
-    files: &["model"],
-    open: "model",
-    formats: &[],
-    subjects: &[],
-    repair: |_| {},
-    scans: false,
-    restores: false,
-    exports: false,
-};
+/// Returns all targets: one for each format, and others.
+pub fn targets() -> Vec<Target> {
+    let mut targets = others();
+    for format in FORMATS {
+        if targets.iter().all(|target| target.name != format.name) {
+            targets.push(Target::of(format.name));
+        }
+    }
+    targets
+}
 
-/// All targets. A new format extends one, or adds one.
-pub const TARGETS: &[Target] = &[
-    Target {
-        name: "paddle_stream",
-        files: &["model.pdiparams"],
-        open: "model.pdiparams",
-        formats: &["paddle-params"],
-        subjects: &["paddle-params"],
-        ..PLAIN
-    },
-    Target {
-        name: "paddle_program",
-        files: &["model.pdmodel"],
-        open: "model.pdmodel",
-        formats: &["paddle-program"],
-        subjects: &["paddle-program"],
-        ..PLAIN
-    },
-    Target {
-        name: "paddle_export",
-        files: &["model.pdmodel"],
-        open: "model.pdmodel",
-        exports: true,
-        ..PLAIN
-    },
-    Target {
-        name: "torch_export",
-        files: &["model.pt2"],
-        open: "model.pt2",
-        exports: true,
-        ..PLAIN
-    },
-    Target {
-        name: "paddle_pir_export",
-        files: &["model.json"],
-        open: "model.json",
-        exports: true,
-        ..PLAIN
-    },
-    Target {
-        name: "paddle_program_text",
-        files: &["model.pbtxt"],
-        open: "model.pbtxt",
-        subjects: &["paddle-program-text"],
-        ..PLAIN
-    },
-    Target {
-        name: "paddle_bundle",
-        files: &["model.pdmodel", "model.pdiparams"],
-        open: "",
-        ..PLAIN
-    },
-    Target {
-        name: "paddle_pir",
-        files: &["net.json", "net.pdiparams"],
-        open: "",
-        subjects: &["paddle-pir"],
-        ..PLAIN
-    },
-    Target {
-        name: "paddle_pickle",
-        files: &["model.pdparams"],
-        open: "model.pdparams",
-        formats: &["paddle-pickle"],
-        subjects: &["paddle-pickle"],
-        scans: true,
-        ..PLAIN
-    },
-    Target { name: "pickle_scan", files: &["model.bin"], open: "model.bin", scans: true, ..PLAIN },
-    Target {
-        name: "mxnet_states",
-        files: &["model.states"],
-        open: "model.states",
-        formats: &["mxnet-states"],
-        subjects: &["mxnet-states"],
-        ..PLAIN
-    },
-    Target {
-        name: "mxnet_params",
-        files: &["model.params"],
-        open: "model.params",
-        formats: &["mxnet-params"],
-        subjects: &["mxnet-params"],
-        ..PLAIN
-    },
-    Target {
-        name: "mxnet_symbol",
-        files: &["model-symbol.json"],
-        open: "model-symbol.json",
-        formats: &["mxnet-symbol"],
-        subjects: &["mxnet-symbol"],
-        ..PLAIN
-    },
-    Target {
-        name: "mxnet_bundle",
-        files: &["model-symbol.json", "model-0000.params"],
-        open: "",
-        ..PLAIN
-    },
-    Target {
-        name: "safetensors",
-        files: &["model.safetensors"],
-        open: "model.safetensors",
-        formats: &["safetensors"],
-        subjects: &["safetensors"],
-        ..PLAIN
-    },
-    Target {
-        name: "safetensors_index",
-        files: &[
-            "model.safetensors.index.json",
-            "model-00001-of-00003.safetensors",
-            "model-00002-of-00003.safetensors",
-            "model-00003-of-00003.safetensors",
-        ],
-        open: "",
-        formats: &["safetensors"],
-        ..PLAIN
-    },
-    Target {
-        name: "npy",
-        files: &["model.npy"],
-        open: "model.npy",
-        formats: &["npy"],
-        subjects: &["npy"],
-        ..PLAIN
-    },
-    Target {
-        name: "npz",
-        files: &["model.npz"],
-        open: "model.npz",
-        formats: &["npz", "mxnet-npz"],
-        subjects: &["npz", "mxnet-npz"],
-        ..PLAIN
-    },
-    Target {
-        name: "torch",
-        files: &["model.pt"],
-        open: "model.pt",
-        formats: &["torch", "torchscript", "torch-exported"],
-        subjects: &["torch"],
-        ..PLAIN
-    },
-    Target {
-        name: "torch_distributed",
-        files: &[".metadata", "__0_0.distcp"],
-        open: "",
-        formats: &["torch-distributed"],
-        ..PLAIN
-    },
-    Target {
-        name: "paddle_distributed",
-        files: &["0.metadata", "0_0.distcp", "1_0.distcp"],
-        open: "",
-        formats: &["paddle-distributed"],
-        ..PLAIN
-    },
-    Target {
-        name: "torch_executorch",
-        files: &["model.pte"],
-        open: "model.pte",
-        formats: &["executorch"],
-        subjects: &["executorch"],
-        ..PLAIN
-    },
-    Target { name: "caffe2_nets", files: &["predict_net.pb", "init_net.pb"], open: "", ..PLAIN },
-    Target {
-        name: "caffe2_minidb",
-        files: &["model.minidb"],
-        open: "model.minidb",
-        formats: &["caffe2-minidb"],
-        ..PLAIN
-    },
-    Target {
-        name: "caffe2_blob",
-        files: &["model.pb"],
-        open: "model.pb",
-        formats: &["caffe2-blob", "caffe2"],
-        ..PLAIN
-    },
-    Target {
-        name: "onnx",
-        files: &["model.onnx"],
-        open: "model.onnx",
-        formats: &["onnx"],
-        subjects: &["onnx"],
-        ..PLAIN
-    },
-    Target {
-        name: "onnx_text",
-        files: &["model.onnxtxt"],
-        open: "model.onnxtxt",
-        formats: &["onnx"],
-        subjects: &["onnx-text"],
-        ..PLAIN
-    },
-    Target {
-        name: "onnx_external",
-        files: &["one.onnx", "one.data"],
-        open: "one.onnx",
-        formats: &["onnx"],
-        ..PLAIN
-    },
-    Target {
-        name: "onnx_tensor",
-        files: &["x.pb"],
-        open: "x.pb",
-        formats: &["onnx-tensor"],
-        subjects: &["onnx-tensor"],
-        ..PLAIN
-    },
-    Target {
-        name: "onnx_zip",
-        files: &["model.zip"],
-        open: "model.zip",
-        formats: &["onnx-zip"],
-        subjects: &["onnx-zip"],
-        ..PLAIN
-    },
-    Target {
-        name: "archive",
-        files: &["model.pt"],
-        open: "model.pt",
-        repair: sum_headers,
-        scans: true,
-        ..PLAIN
-    },
-    Target {
-        name: "seal",
-        files: &["lodstone.seal", "model.npy"],
-        open: "model.npy",
-        formats: &["npy"],
-        repair: sum_seal,
-        ..PLAIN
-    },
-    Target {
-        name: "chunks",
-        files: &[
-            "step/model.safetensors.chunks",
-            "chunks/8a/8a3987d595b41f9f974b60643f327036646c42dd328a844ae37a2b1d8c840fa2",
-            "chunks/52/52cbefe71c16be834620677ed77e92940e4a9a4501964df8231bd4be6dd02ac0",
-        ],
-        open: "step/model.safetensors",
-        formats: &["safetensors"],
-        repair: sum_seal,
-        ..PLAIN
-    },
-    Target {
-        name: "checkpoint",
-        files: &[
-            "step-00000003/manifest.json",
-            "step-00000003/params",
-            "step-00000003/loader/__model__",
-        ],
-        open: "",
-        repair: sum_manifest,
-        restores: true,
-        ..PLAIN
-    },
-];
+impl Target {
+    /// Returns a target with these files.
+    fn new(name: &'static str, files: &[&str]) -> Self {
+        Self {
+            name,
+            files: files.iter().map(|file| (*file).to_owned()).collect(),
+            open: None,
+            formats: Vec::new(),
+            subjects: Vec::new(),
+            repair: |_| {},
+            scans: false,
+            restores: false,
+            exports: false,
+        }
+    }
+
+    /// Returns the target of a format. Formats with the same byte map have the same bytes, and read its files, too.
+    fn of(name: &'static str) -> Self {
+        let own = named(name).expect("a format");
+        let bytes = |format: &Format| format.byte_maps.first().map(|map| map.what);
+        let is_same = |format: &Format| bytes(format).is_some_and(|_| bytes(format) == bytes(own));
+        let formats = FORMATS.iter().copied();
+        let formats = formats.filter(|format| format.name == name || is_same(format)).collect();
+        let files = file_names(own);
+        Self { files, ..Self::new(name, &[]) }.read_as(formats)
+    }
+
+    /// Adds formats whose readers are called.
+    fn read_as(mut self, formats: Vec<&'static Format>) -> Self {
+        let names = formats.iter().map(|format| format.name);
+        self.subjects.extend(names.filter_map(|name| subjects().find(|it| it.format.name == name)));
+        self.formats.extend(formats);
+        self
+    }
+
+    /// Returns the path that is opened.
+    fn opened(&self, directory: &Path) -> PathBuf {
+        match (self.open, self.files.as_slice()) {
+            (Some(name), _) => directory.join(name),
+            (None, [file]) => directory.join(file),
+            (None, _) => directory.to_owned(),
+        }
+    }
+}
+
+/// Returns the targets that are not formats, or do more than those of their formats.
+fn others() -> Vec<Target> {
+    let formats = |names: &[&str]| names.iter().filter_map(|name| named(name)).collect::<Vec<_>>();
+    vec![
+        Target { exports: true, ..Target::new("paddle-export", &["model.pdmodel"]) },
+        Target { exports: true, ..Target::new("paddle-pir-export", &["model.json"]) },
+        Target { exports: true, ..Target::new("torch-export", &["model.pt2"]) },
+        Target { scans: true, ..Target::of("paddle-pickle") },
+        Target { scans: true, ..Target::new("pickle-scan", &["model.bin"]) },
+        Target { scans: true, repair: sum_headers, ..Target::new("archive", &["model.pt"]) },
+        Target::of("npz").read_as(formats(&["mxnet-npz"])),
+        Target::of("caffe2-blob").read_as(formats(&["caffe2"])),
+        Target {
+            formats: formats(&["safetensors"]),
+            ..Target::new(
+                "safetensors-index",
+                &[
+                    "model.safetensors.index.json",
+                    "model-00001-of-00003.safetensors",
+                    "model-00002-of-00003.safetensors",
+                    "model-00003-of-00003.safetensors",
+                ],
+            )
+        },
+        Target {
+            open: Some("one.onnx"),
+            formats: formats(&["onnx"]),
+            ..Target::new("onnx-external", &["one.onnx", "one.data"])
+        },
+        Target {
+            open: Some("model.npy"),
+            formats: formats(&["npy"]),
+            repair: sum_seal,
+            ..Target::new("seal", &["lodstone.seal", "model.npy"])
+        },
+        Target {
+            open: Some("step/model.safetensors"),
+            formats: formats(&["safetensors"]),
+            repair: sum_seal,
+            ..Target::new(
+                "chunks",
+                &[
+                    "step/model.safetensors.chunks",
+                    "chunks/8a/8a3987d595b41f9f974b60643f327036646c42dd328a844ae37a2b1d8c840fa2",
+                    "chunks/52/52cbefe71c16be834620677ed77e92940e4a9a4501964df8231bd4be6dd02ac0",
+                ],
+            )
+        },
+        Target {
+            repair: sum_manifest,
+            restores: true,
+            ..Target::new(
+                "checkpoint",
+                &[
+                    "step-00000003/manifest.json",
+                    "step-00000003/params",
+                    "step-00000003/loader/__model__",
+                ],
+            )
+        },
+    ]
+}
 
 /// The maximum memory while a model is opened, listed or written, as a multiple of its bytes, since programs exist
 /// several times then, and as text ...
@@ -340,8 +187,9 @@ const INFLATED: usize = 768 << 20;
 pub fn check(target: &Target, input: &[u8]) {
     let mut input = input.to_vec();
     (target.repair)(&mut input);
-    for format in target.subjects {
-        subject(format).takes(&input, target.name);
+    let first = split(&input, target.files.len()).next().unwrap_or_default();
+    for subject in &target.subjects {
+        subject.takes(first, target.name);
     }
     if target.scans {
         check_scan(target, &input);
@@ -349,7 +197,7 @@ pub fn check(target: &Target, input: &[u8]) {
     with_scratch(|scratch| {
         let directory = scratch.join("in");
         let mut files = split(&input, target.files.len());
-        for name in target.files {
+        for name in &target.files {
             let path = directory.join(name);
             fs::create_dir_all(path.parent().expect("a directory")).expect("a directory");
             fs::write(path, files.next().unwrap_or_default()).expect("a file");
@@ -357,7 +205,7 @@ pub fn check(target: &Target, input: &[u8]) {
         if target.restores {
             return use_checkpoint(&directory, input.len());
         }
-        let path = directory.join(target.open);
+        let path = target.opened(&directory);
         if target.exports {
             return export(&path, &scratch.join("out"), input.len());
         }
@@ -396,7 +244,7 @@ fn check_scan(target: &Target, input: &[u8]) {
         assert!(found.arguments.len() < 2000, "{found:?}");
     }
     pickle::scan_calls(&blob, &limits);
-    let path = Path::new(target.files[0]);
+    let path = Path::new(&target.files[0]);
     let (found, peak) =
         peak_of(|| pickles(&Location::from(path), &blob, &limits, &mut Effort::default()));
     assert!(peak <= input.len() * 200 + INFLATED, "pickles held {peak} for {}", input.len());
@@ -410,9 +258,8 @@ fn use_file(target: &Target, path: &Path, out: &Path, bytes: usize) {
         Ok(model) => models.push(model),
         Err(error) => check_message(&error),
     }
-    for name in target.formats {
-        let format = named(name).expect("a format");
-        match bounded(name, bytes, || (format.read)(&Location::from(path), &options)) {
+    for format in &target.formats {
+        match bounded(format.name, bytes, || (format.read)(&Location::from(path), &options)) {
             Ok(model) if models.iter().any(|known| known.format == model.format) => {}
             Ok(model) => models.push(model),
             Err(error) => check_message(&error.into()),

@@ -1,3 +1,0 @@
-#![no_main]
-
-lodstone_fuzz::target!("npz");
