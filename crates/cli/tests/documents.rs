@@ -136,7 +136,6 @@ fn commands_in_the_documents_print_the_shown_output() {
 /// The table of formats in the README is generated; with `LODSTONE_REWRITE_EXPECTED` set, it is rewritten.
 #[test]
 fn the_readme_has_the_generated_table_of_formats() {
-    const MARKS: [&str; 2] = ["<!-- formats -->\n", "<!-- end of formats -->"];
     let mark = |can: bool| if can { "yes" } else { "no" };
     let program = |can: Option<bool>| can.map_or("–", mark);
     let mut table = "| format | | read | write back | edit | run | train | export to ONNX |\n\
@@ -153,14 +152,27 @@ fn the_readme_has_the_generated_table_of_formats() {
         ];
         table += &format!("| `{}` | {} | {} |\n", of.name, of.title, cells.join(" | "));
     }
-    let path = root().join("README.md");
-    let readme = String::from_utf8(read(&path)).expect("UTF-8");
-    let (before, rest) = readme.split_once(MARKS[0]).expect("a place for the table");
-    let (found, after) = rest.split_once(MARKS[1]).expect("an end of the table");
+    check_generated("README.md", ["<!-- formats -->\n", "<!-- end of formats -->"], &table);
+}
+
+/// The table of conversions is generated, too.
+#[test]
+fn the_table_of_conversions_is_the_output_of_its_command() {
+    let command = "lodstone formats --conversions";
+    let [table, _] = run(command, &root());
+    check_generated("docs/conversions.md", [&format!("$ {command}\n"), "```"], &table);
+}
+
+/// Checks a generated part of a document, between two marks; with `LODSTONE_REWRITE_EXPECTED` set, rewrites it.
+fn check_generated(document: &str, marks: [&str; 2], expected: &str) {
+    let path = root().join(document);
+    let text = String::from_utf8(read(&path)).expect("UTF-8");
+    let (before, rest) = text.split_once(marks[0]).expect("the begin of the generated part");
+    let (found, after) = rest.split_once(marks[1]).expect("the end of the generated part");
     if std::env::var_os("LODSTONE_REWRITE_EXPECTED").is_some() {
-        let text = [before, MARKS[0], &table, MARKS[1], after].concat();
+        let text = [before, marks[0], expected, marks[1], after].concat();
         std::fs::write(&path, text).expect("written");
     } else {
-        assert_eq!(found, table, "set LODSTONE_REWRITE_EXPECTED to write it");
+        assert_eq!(found, expected, "set LODSTONE_REWRITE_EXPECTED to write it");
     }
 }
