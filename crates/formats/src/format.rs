@@ -20,14 +20,16 @@ pub struct Format {
     pub name: &'static str,
     /// A short description.
     pub title: &'static str,
+    /// The framework that defines the format, by the name that it is known by.
+    pub framework: &'static str,
+    /// The framework of its tensors, as metadata of other formats names it.
+    pub framework_tag: Option<&'static str>,
     /// What the format can represent.
     pub holds: Holds,
     /// The models that the writer accepts, of those that the format can represent.
     pub writes: Writes,
     /// The format for tensors alone, if files of this one have no meaning without a program.
     pub alone: Option<&'static str>,
-    /// The framework of its tensors, as metadata of other formats names it.
-    pub framework: Option<&'static str>,
     /// Whether the format can be [split](WriteOptions::max_shard_size) into files of a maximum size.
     pub splits: bool,
     /// Whether the format supports [aligned](WriteOptions::align) elements.
@@ -158,10 +160,11 @@ impl Format {
     pub(crate) const PLAIN: Self = Self {
         name: "",
         title: "",
+        framework: "",
+        framework_tag: None,
         holds: Holds::NOTHING,
         writes: Writes::All,
         alone: None,
-        framework: None,
         splits: false,
         aligns: false,
         externals: false,

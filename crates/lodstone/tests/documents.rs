@@ -16,7 +16,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use lodstone::{Capabilities, capabilities};
+use lodstone::{Capabilities, FORMATS, capabilities};
 
 pub(crate) fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
@@ -75,19 +75,6 @@ fn prose(text: &str) -> String {
     text.lines().filter(is_prose).flat_map(|line| [line, "\n"]).collect()
 }
 
-/// The framework that the name of a format begins with.
-const FRAMEWORKS: [(&str, &str); 9] = [
-    ("safetensors", "safetensors"),
-    ("mxnet", "MXNet"),
-    ("np", "NumPy"),
-    ("torch", "PyTorch"),
-    ("executorch", "PyTorch"),
-    ("caffe2", "Caffe2"),
-    ("onnx-glow", "Glow"),
-    ("onnx", "ONNX"),
-    ("paddle", "PaddlePaddle"),
-];
-
 /// Whether a format has a capability.
 type Has = fn(&Capabilities) -> bool;
 
@@ -95,10 +82,10 @@ type Has = fn(&Capabilities) -> bool;
 fn frameworks(has: Has) -> String {
     let mut found: Vec<&str> = Vec::new();
     for of in capabilities().iter().filter(|of| has(of)) {
-        let of = FRAMEWORKS.iter().find(|(begin, _)| of.name.starts_with(begin));
-        let (_, framework) = of.expect("a framework of the format");
-        if !found.contains(framework) {
-            found.push(framework);
+        // Formats that are only read are in no list, and their frameworks have others.
+        let Some(format) = FORMATS.iter().find(|format| format.name == of.name) else { continue };
+        if !found.contains(&format.framework) {
+            found.push(format.framework);
         }
     }
     let (last, others) = found.split_last().expect("a framework");

@@ -278,7 +278,7 @@ impl Dialect {
     }
 
     /// Returns the name of the framework, for messages.
-    pub fn framework(self) -> &'static str {
+    pub const fn framework(self) -> &'static str {
         match self {
             Self::Paddle => "PaddlePaddle",
             Self::Pir => "PaddlePaddle 3 (PIR)",

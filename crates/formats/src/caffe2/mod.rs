@@ -59,6 +59,7 @@ const TITLE: &str = "a Caffe2 net";
 pub static BINARY: Format = Format {
     name: "caffe2",
     title: "Caffe2 nets (`predict_net.pb`, `init_net.pb`)",
+    framework: "Caffe2",
     holds: Holds {
         tensors: true,
         program: Some(Dialect::Caffe2),

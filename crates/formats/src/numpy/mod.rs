@@ -59,6 +59,7 @@ use crate::options::Holds;
 pub static NPY: Format = Format {
     name: "npy",
     title: "a NumPy array",
+    framework: "NumPy",
     holds: Holds { names: false, ..HOLDS },
     extension: "npy",
     detect: detect::detect_npy,
@@ -73,6 +74,7 @@ pub static NPY: Format = Format {
 pub static NPZ: Format = Format {
     name: "npz",
     title: "an archive of NumPy arrays",
+    framework: "NumPy",
     holds: HOLDS,
     extension: "npz",
     detect: detect::detect_npz,

@@ -100,6 +100,7 @@ pub(crate) const fn binary(name: &'static str, title: &'static str, dialect: Dia
     Format {
         name,
         title,
+        framework: dialect.framework(),
         holds,
         alone: Some("safetensors"),
         aligns: true,

@@ -58,6 +58,7 @@ use crate::options::Holds;
 pub static FORMAT: Format = Format {
     name: NAME,
     title: "safetensors, one file or several with an index",
+    framework: "safetensors",
     holds: Holds {
         tensors: true,
         metadata: true,

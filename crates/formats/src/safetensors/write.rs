@@ -56,7 +56,7 @@ pub(super) fn write(model: &Model, path: &Location, options: &WriteOptions) -> R
 /// file.
 fn metadata(model: &Model) -> BTreeMap<String, String> {
     let mut metadata = model.metadata.clone();
-    if let Some(framework) = named(&model.format).and_then(|format| format.framework) {
+    if let Some(framework) = named(&model.format).and_then(|format| format.framework_tag) {
         metadata.entry(FRAMEWORK.to_owned()).or_insert_with(|| framework.to_owned());
     }
     metadata

@@ -94,7 +94,8 @@ pub static SAVED: Format = Format {
         dtype: |dtype| element::Element::of(dtype).is_some(),
         ..Holds::NOTHING
     },
-    framework: Some("pt"),
+    framework: "PyTorch",
+    framework_tag: Some("pt"),
     extension: "pt",
     other_extensions: &["pth", "bin", "ckpt"],
     detect: detect::detect_saved,

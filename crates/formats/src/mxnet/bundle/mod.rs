@@ -34,6 +34,7 @@ use crate::options::Holds;
 pub static BUNDLE: Format = Format {
     name: "mxnet",
     title: "MXNet program and parameters",
+    framework: "MXNet",
     holds: Holds { program: Some(Dialect::Mxnet), unnamed: false, ..params::PARAMS.holds },
     alone: Some("mxnet-params"),
     into_directory: true,

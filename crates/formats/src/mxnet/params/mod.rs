@@ -90,6 +90,7 @@ static NPZ_BYTE_MAP: Mapper =
 pub static PARAMS: Format = Format {
     name: "mxnet-params",
     title: "MXNet parameters",
+    framework: "MXNet",
     holds: HOLDS,
     extension: "params",
     detect: |probe| is_params(probe.head, probe.len),

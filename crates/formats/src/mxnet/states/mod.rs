@@ -50,6 +50,7 @@ const NAME: &str = "mxnet-states";
 pub static FORMAT: Format = Format {
     name: NAME,
     title: "MXNet optimizer states",
+    framework: "MXNet",
     holds: Holds {
         tensors: true,
         metadata: true,

@@ -57,6 +57,7 @@ const fn part(name: &'static str, title: &'static str, extension: &'static str) 
     Format {
         name,
         title,
+        framework: "PaddlePaddle",
         holds: TENSORS,
         aligns: true,
         extension,
