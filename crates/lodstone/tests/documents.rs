@@ -265,13 +265,18 @@ fn the_map_of_the_architecture_has_each_crate_once() {
 }
 
 #[test]
-fn the_architecture_counts_the_entries_of_a_format() {
+fn the_places_and_entries_of_a_format_are_counted() {
     let contributing = read("CONTRIBUTING.md");
     let section = between(&contributing, "## Adding a format\n", "\n## ");
     let entries = section.lines().filter(|line| line.starts_with("| `")).count();
     let architecture = read("ARCHITECTURE.md");
     let counted = between(&architecture, "<!-- entries -->", "<!-- end -->");
     assert_eq!(counted, entries.to_string(), "the entries that CONTRIBUTING.md lists");
+    let is_numbered =
+        |line: &&str| line.split_once(". ").is_some_and(|(start, _)| start.parse::<u8>().is_ok());
+    let new = section.lines().filter(is_numbered).count();
+    let places = between(&contributing, "<!-- places -->", "<!-- end -->");
+    assert_eq!(places, (new + entries).to_string(), "the places that CONTRIBUTING.md lists");
 }
 
 /// Returns the number of lines outside of marked tables, which are generated.
