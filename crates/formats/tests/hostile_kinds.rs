@@ -13,7 +13,7 @@ use std::time::Duration;
 use crate::generate::formats::GENERATORS;
 use crate::generate::{Answer, Hostile, MALFORMED, PATHS};
 use crate::support::counting::peak_of;
-use lodstone_formats::{Error, FORMATS, OpenOptions, WriteOptions, named};
+use lodstone_formats::{Error, FORMATS, Format, OpenOptions, WriteOptions, named};
 use lodstone_model::{DType, Model, Parameter, Tensor};
 use lodstone_store::{Blob, Error as StoreError, Flaw, Location};
 
@@ -26,6 +26,8 @@ fn every_format_is_there() {
     assert_eq!(there.pop(), Some("seal"));
     let formats: Vec<&str> = FORMATS.iter().map(|format| format.name).collect();
     assert_eq!(there, formats);
+    let is_described = |format: &&Format| !format.title.is_empty() && !format.framework.is_empty();
+    assert!(FORMATS.iter().all(is_described));
 }
 
 #[test]

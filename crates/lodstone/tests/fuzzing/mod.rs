@@ -78,10 +78,14 @@ impl Target {
         }
     }
 
-    /// Returns the target of a format. Formats with the same byte map have the same bytes, and read its files, too.
+    /// Returns the target of a format. Other formats of single files with the same byte map read
+    /// its files, too.
     fn of(name: &'static str) -> Self {
         let own = named(name).expect("a format");
-        let bytes = |format: &Format| format.byte_maps.first().map(|map| map.what);
+        let bytes = |format: &Format| {
+            let is_single = format.structure.is_some() && format.files.len() < 2;
+            format.byte_maps.first().filter(|_| is_single).map(|map| map.what)
+        };
         let is_same = |format: &Format| bytes(format).is_some_and(|_| bytes(format) == bytes(own));
         let formats = FORMATS.iter().copied();
         let formats = formats.filter(|format| format.name == name || is_same(format)).collect();

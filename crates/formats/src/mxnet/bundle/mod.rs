@@ -45,6 +45,7 @@ pub static BUNDLE: Format = Format {
     }),
     detect: detect::detect,
     variable_of,
+    byte_maps: params::PARAMS.byte_maps,
     files: &["model-symbol.json", "model-0000.params"],
     read: read::open,
     stage: write::write_bundle,
@@ -59,6 +60,7 @@ pub static SYMBOL: Format = Format {
     extension: "",
     into_directory: false,
     prefix: None,
+    byte_maps: &[],
     files: &["model-symbol.json"],
     // Names are repeated wherever a value is used, up to 16 times the bytes and a mebibyte.
     structure: Some(Structure {

@@ -74,6 +74,7 @@ pub static BUNDLE: Format = Format {
     detect: detect::detect,
     record: Some(open_record),
     into_directory: true,
+    byte_maps: &[&PROGRAM_BYTE_MAP, &STREAM_BYTE_MAP],
     files: &["model.pdmodel", "model.pdiparams"],
     prefix: Some(Prefix { endings: &[".pdmodel", ".json", ".pdiparams"], find: read::by_prefix }),
     ..part("paddle", "Paddle program and combined parameters", "pdmodel")
@@ -83,6 +84,7 @@ pub static BUNDLE: Format = Format {
 pub static VARS: Format = Format {
     holds: ALL,
     into_directory: true,
+    byte_maps: BUNDLE.byte_maps,
     files: &["__model__", "x", "y"],
     stage: write::write_vars,
     ..part("paddle-vars", "Paddle program and one file a variable", "")
@@ -94,6 +96,7 @@ pub static SAVE: Format = Format {
     alone: Some("paddle-params"),
     aligns: false,
     into_directory: true,
+    byte_maps: &[&PROGRAM_BYTE_MAP, &PICKLE_BYTE_MAP],
     files: &["model.pdmodel", "model.pdparams", "model.pdopt"],
     stage: write::write_saved,
     ..part(SAVED, "Paddle program and pickles (`static.save`)", "")
@@ -104,6 +107,7 @@ pub static PIR: Format = Format {
     holds: Holds { program: Some(Dialect::Pir), ..ALL },
     alone: Some("paddle-params"),
     into_directory: true,
+    byte_maps: &[&STREAM_BYTE_MAP],
     files: &["net.json", "net.pdiparams"],
     // A name of a value is repeated wherever it is used.
     structure: Some(Structure {

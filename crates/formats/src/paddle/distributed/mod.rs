@@ -43,7 +43,6 @@ pub(crate) static FORMAT: Format = Format {
     other_extensions: &[],
     into_directory: true,
     writes: Writes::Unedited,
-    byte_maps: &[],
     files: &["0.metadata", "0_0.distcp", "1_0.distcp"],
     structure: None,
     shards: Some(&SHARDS),
