@@ -32,6 +32,9 @@ const OF_GRADIENTS: [&str; 6] =
 const PARAMETERS: [&str; 9] =
     ["Bias", "Filter", "Mean", "Scale", "Variance", "W", "Weight", "WeightList", "Alpha"];
 
+/// Numbers of cases by kind of operator.
+type Counts = BTreeMap<String, usize>;
+
 /// What became of a case.
 #[derive(Debug)]
 enum Outcome {
@@ -181,10 +184,7 @@ fn keep(dir: &Path, name: &str, what: &str, tensors: &[(String, Tensor)]) {
 
 /// Exports all cases of a folder; returns what is wrong, and the numbers of cases by kind whose shapes must be known, and that
 /// are right.
-fn export_all(
-    folder: &str,
-    is_fixed: bool,
-) -> (Vec<(String, String)>, BTreeMap<String, usize>, BTreeMap<String, usize>) {
+fn export_all(folder: &str, is_fixed: bool) -> (Vec<(String, String)>, Counts, Counts) {
     let recorded = recorded(folder);
     let temporary = tempfile::tempdir().unwrap();
     let dir = match std::env::var_os("LODSTONE_EXPORTED") {
@@ -219,7 +219,7 @@ fn export_all(
 /// operators, each of which has one.
 fn check(is_fixed: bool, needed: &[&str], least: usize) {
     let mut wrong: BTreeMap<String, Vec<String>> = BTreeMap::new();
-    let [mut unknown, mut same]: [BTreeMap<String, usize>; 2] = Default::default();
+    let [mut unknown, mut same]: [Counts; 2] = Default::default();
     for folder in [OPERATORS, SEQUENCES, LODS] {
         let (more, again, count) = export_all(folder, is_fixed);
         more.into_iter().for_each(|(kind, line)| wrong.entry(kind).or_default().push(line));

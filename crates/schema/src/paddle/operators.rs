@@ -248,7 +248,7 @@ pub fn truncates(dtype: DType, release: Release) -> bool {
 }
 
 #[cfg(test)]
-#[expect(clippy::panic, reason = "a panic fails the test")]
+#[expect(clippy::panic, clippy::indexing_slicing, reason = "a panic fails the test")]
 mod tests {
     use super::super::attributes as attributes_of;
     use super::*;
