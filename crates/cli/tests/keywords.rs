@@ -1,5 +1,7 @@
 //! The keywords of the Python package are the options of the command, except for those that are listed here with the reason.
 
+#![expect(clippy::disallowed_methods, reason = "reads the sources of the package")]
+
 use std::collections::BTreeSet;
 
 use crate::common::root;

@@ -151,7 +151,7 @@ type Translation = fn(&Model, &LowerOptions, &mut Report) -> Result<(Model, Orig
 /// How programs of a dialect are translated.
 struct Lowering {
     /// Returns which operators can be translated to ONNX.
-    coverage: Option<fn(&Model) -> Result<Vec<OperatorCoverage>, Finding>>,
+    coverage: Option<Coverage>,
     /// As [`is_rewritten`] has it.
     is_rewritten: bool,
     /// Whether a translation applies the startup program.
@@ -160,6 +160,9 @@ struct Lowering {
     /// Makes inputs that are numbers constants, in dialects that have such inputs.
     fix_inputs: Option<FixInputs>,
 }
+
+/// Returns which operators can be translated, as [`coverage`] does.
+type Coverage = fn(&Model) -> Result<Vec<OperatorCoverage>, Finding>;
 
 /// Makes inputs constants, as [`fix_inputs`] does.
 type FixInputs = fn(&mut Model, &[(String, AttributeValue)]) -> Result<(), (String, Finding)>;
