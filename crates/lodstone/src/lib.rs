@@ -2,7 +2,7 @@
 //!
 //! # Open, edit, save
 //!
-//! [`open`] returns a [`Model`]: its program, if it has one, and its parameters, which are read from the files when
+//! [`open`](open()) returns a [`Model`]: its program, if it has one, and its parameters, which are read from the files when
 //! they are used. [`Save::save`] writes it in the format that the name of the path selects; whatever was not edited has
 //! the same bytes as before.
 //!
@@ -24,7 +24,7 @@
 //!
 //! # Convert
 //!
-//! [`convert`] writes another format. What that format cannot hold is an error that names it, unless the loss is
+//! [`convert`](convert()) writes another format. What that format cannot hold is an error that names it, unless the loss is
 //! allowed.
 //!
 //! ```
@@ -42,7 +42,7 @@
 //!
 //! # Verify
 //!
-//! [`verify`] checks structure, bounds and, if the model is sealed, the checksum of every byte. [`seal`](seal()) writes
+//! [`verify`](verify()) checks structure, bounds and, if the model is sealed, the checksum of every byte. [`seal`](seal()) writes
 //! the checksums. [`diff`](diff()) compares two models, [`scan`](scan()) lists what a file could execute.
 //!
 //! ```
@@ -77,7 +77,7 @@
 //! # Build, train, checkpoint
 //!
 //! [`paddle::program`] builds PaddlePaddle programs, [`paddle::executor`] runs them, and [`paddle::checkpoint`] saves
-//! and restores their variables; [`Training`] continues a training program. [`checkpoint`] saves named tensors of any
+//! and restores their variables; [`train::Training`] continues a training program. [`checkpoint`] saves named tensors of any
 //! origin in numbered directories.
 //!
 //! ```

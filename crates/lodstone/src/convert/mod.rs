@@ -1,13 +1,11 @@
 //! Conversion of a model to any format that can represent it, and lossless writing in its own format.
 //!
-//! A conversion is a list of [`STAGES`], which change a [`Draft`]: the model, and what is known about it. Each stage
-//! reads its options and applies operations of the draft, which other commands apply, too; the last one writes.
-//!
-//! | file | contents |
-//! |---|---|
-//! | `draft.rs` | the model, what is known about it, and the operations that change it |
-//! | `stages.rs` | the stages: options in, operations out |
-//! | `write.rs` | writing, and the seals that files had |
+//! A program is translated to the operators of the target; tensors are selected, cast, transposed and renamed; and what the
+//! target cannot hold is a loss that has to be allowed. [`fix_shapes`], [`fix_types`] and [`fix_inputs`] change the inputs of a
+//! program that is open, [`arrays`] returns plain arrays.
+
+// A conversion is a list of `STAGES`, which change a `Draft`: the model, and what is known about it. Each stage reads its
+// options and applies operations of the draft, which other commands may apply, too; `write` is the end.
 
 mod draft;
 mod stages;

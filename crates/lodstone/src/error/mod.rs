@@ -85,7 +85,7 @@ pub enum Error {
         /// The target format.
         format: &'static str,
     },
-    /// A format of the shards that several processes save: a model is [divided](crate::reshard) into them.
+    /// A format of the shards that several processes save: a model is [divided](crate::reshard()) into them.
     #[error("{format} holds the shards of several processes, into which a model is divided")]
     Shards {
         /// The target format.

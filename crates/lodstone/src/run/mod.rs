@@ -1,7 +1,7 @@
 //! Running models of any framework.
 //!
-//! [`RUNS`](crate::dialects::RUNS) lists the implementation for each dialect: the executor of the framework, or a lowering to
-//! ONNX and the engine.
+//! A [`Session`] prepares a program once, for the executor of its framework, or lowered to ONNX for the engine, and runs it
+//! often. [`Inputs`] are values by name, from files, random, or of the caller.
 
 mod compare;
 pub(crate) mod engine;
