@@ -171,7 +171,7 @@ enum Number {
 }
 
 /// Returns the directories of a run for the model at a path; none for a model that is at no path.
-pub(crate) fn dirs_of(py: Python<'_>, path: Option<PathBuf>) -> PyResult<Dirs> {
+pub(crate) fn dirs_of(py: Python<'_>, path: Option<Place>) -> PyResult<Dirs> {
     let beside = path.map(dirs_beside).transpose();
     Ok(beside.map_err(|error| raise(py, error))?.unwrap_or_default())
 }

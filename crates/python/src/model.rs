@@ -2,7 +2,6 @@
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashSet};
-use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 
 use lodstone::inspect::Names;
@@ -13,7 +12,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
 use serde::Serialize;
 
-use crate::arguments::{Arguments, losses};
+use crate::arguments::{Arguments, Place, losses};
 use crate::buffer::{Buffer, Held};
 use crate::errors::{consists_of, raise, raise_store};
 use crate::session::Session;
@@ -159,7 +158,7 @@ impl Model {
         &self,
         py: Python<'_>,
         running: Arguments<'_>,
-        path: Option<PathBuf>,
+        path: Option<Place>,
     ) -> PyResult<Session> {
         Session::new(py, self, &running, path)
     }

@@ -11,7 +11,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
 use serde_json::json;
 
-use crate::arguments::{Arguments, Ready, Source, dirs_of, dtypes};
+use crate::arguments::{Arguments, Place, Ready, Source, dirs_of, dtypes};
 use crate::errors::raise;
 use crate::model::{Model, json};
 use crate::tensor::Tensor;
@@ -36,7 +36,7 @@ impl Session {
         py: Python<'_>,
         model: &Model,
         running: &Arguments<'_>,
-        directory: Option<std::path::PathBuf>,
+        directory: Option<Place>,
     ) -> PyResult<Self> {
         let profile = running.profile()?;
         let mut options = running.running()?.with_profile(profile.clone());

@@ -1,7 +1,6 @@
 //! Training of models.
 
 use std::collections::HashMap;
-use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use lodstone::checkpoint::{Serial, Snapshot};
@@ -11,7 +10,7 @@ use lodstone::{Location, OpenOptions, WriteOptions};
 use pyo3::prelude::*;
 
 use super::checkpoint::described;
-use crate::arguments::{Arguments, Ready, Source, dirs_of, renames};
+use crate::arguments::{Arguments, Place, Ready, Source, dirs_of, renames};
 use crate::errors::raise;
 use crate::model::{Model, json};
 use crate::session::inputs_of;
@@ -48,12 +47,12 @@ impl Training {
         facts: Arguments<'_>,
     ) -> PyResult<Self> {
         let location =
-            |name: &str| Ok::<_, PyErr>(facts.get::<Option<PathBuf>>(name)?.map(Location::from));
+            |name: &str| Ok::<_, PyErr>(facts.get::<Option<Place>>(name)?.map(Location::from));
         let mut dirs = dirs_of(py, facts.get("path")?)?;
         dirs.read = location("load_from")?.or(dirs.read);
         dirs.write = location("save_to")?;
-        let resume: Option<(PathBuf, u64)> = facts.get("resume")?;
-        let resume = resume.map(|(directory, step)| Serial::find(&directory, Some(step)));
+        let resume: Option<(Place, u64)> = facts.get("resume")?;
+        let resume = resume.map(|(directory, step)| Serial::find(directory, Some(step)));
         let resume = resume.transpose().map_err(|error| raise(py, error.into()))?;
         let renames = renames(py, &facts.get::<HashMap<String, String>>("rename")?)?;
         let options = TrainOptions::default()
@@ -120,7 +119,7 @@ impl Training {
     }
 
     /// Writes the program with its current variables into a directory.
-    fn save(&self, py: Python<'_>, directory: PathBuf, no_clobber: bool) -> PyResult<()> {
+    fn save(&self, py: Python<'_>, directory: Place, no_clobber: bool) -> PyResult<()> {
         let saved = run(py, None, |progress| {
             let options =
                 WriteOptions::default().with_progress(progress.clone()).with_no_clobber(no_clobber);
@@ -135,8 +134,8 @@ impl Training {
 pub(crate) fn open_training(
     py: Python<'_>,
     source: Source<'_>,
-    startup: Option<PathBuf>,
-    params: Option<PathBuf>,
+    startup: Option<Place>,
+    params: Option<Place>,
 ) -> PyResult<Model> {
     let (source, startup) = (source.ready(), startup.map(Location::from));
     let options = OpenOptions::default().with_params(params.map(Location::from));
