@@ -160,8 +160,9 @@ fn keywords(place: &str) -> Vec<String> {
         let (_, rest) = text.split_once(&format!("\ndef {name}(")).expect("a function");
         let (signature, _) = rest.split_once(") ->").expect("the end of a signature");
         let (_, keywords) = signature.split_once("*,").expect("keywords");
-        let fields = keywords.lines().filter(|line| !line.trim_start().starts_with("**"));
-        return fields.filter(|line| line.contains(':')).filter_map(name_of).collect();
+        // A part of a type has no colon.
+        let fields = keywords.split(',').filter(|field| field.contains(':'));
+        return fields.filter(|field| !field.contains("**")).filter_map(name_of).collect();
     }
     let text = package("_options.py");
     let (_, rest) = text.split_once(&format!("\nclass {place}(")).expect("a class of options");

@@ -78,7 +78,7 @@ fn a_conversion_keeps_what_the_format_can_hold_and_names_other_losses() {
                     assert!(!out.exists(), "{name} to {}", format.name);
                     refused += 1;
                 }
-                // One tensor too many, no program, no tensors, a name that is not a file name, operators that the
+                // Shards, one tensor too many, no program, no tensors, a name that is not a file name, operators that the
                 // other framework lacks.
                 Err(
                     Error::Format(
@@ -86,6 +86,7 @@ fn a_conversion_keeps_what_the_format_can_hold_and_names_other_losses() {
                         | lodstone::formats::Error::NoProgram { .. },
                     )
                     | Error::InvalidOption { option: "to", .. }
+                    | Error::Shards { .. }
                     | Error::Lower(_),
                 ) => {
                     assert!(!out.exists(), "{name} to {}", format.name);

@@ -36,8 +36,8 @@ def test_addresses(digits):
     with pytest.raises(ValueError, match="unknown scheme `gopher://`, expected .*`hf://`"):
         lodstone.open("gopher://host/model.onnx")
     # An address on this machine is refused before a request is sent.
-    error = raised(Exception, lambda: lodstone.open("http://127.0.0.1:9/model.onnx"))
-    assert "private" in str(error) and "127.0.0.1" in str(error)
+    error = raised(PermissionError, lambda: lodstone.open("http://127.0.0.1:9/model.onnx"))
+    assert "127.0.0.1 is not a public address" in str(error)
 
 
 def test_hints_of_checkpoints_and_programs(tmp_path):
