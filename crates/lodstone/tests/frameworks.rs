@@ -114,7 +114,8 @@ fn a_word_names_a_framework_if_it_begins_with_its_name() {
     assert!(names_another("paddle/src/lib.rs", "MXNet"));
 }
 
-fn add_sources(folder: &Path, files: &mut Vec<PathBuf>) {
+/// Adds the Rust files below a folder.
+pub(crate) fn add_sources(folder: &Path, files: &mut Vec<PathBuf>) {
     for entry in fs::read_dir(folder).expect("a folder") {
         let path = entry.expect("an entry").path();
         if path.is_dir() {

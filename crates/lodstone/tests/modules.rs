@@ -4,7 +4,9 @@
 #![expect(clippy::disallowed_methods, reason = "tests look at files directly")]
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
+
+use crate::frameworks::add_sources;
 
 /// The crates that are checked.
 const CRATES: [&str; 1] = ["formats"];
@@ -82,15 +84,4 @@ fn names_of_the_root(text: &str) -> Vec<String> {
 /// Returns the identifier at the beginning of a text.
 fn word(text: &str) -> String {
     text.chars().take_while(|it| it.is_alphanumeric() || *it == '_').collect()
-}
-
-fn add_sources(folder: &Path, files: &mut Vec<PathBuf>) {
-    for entry in fs::read_dir(folder).expect("a folder") {
-        let path = entry.expect("an entry").path();
-        if path.is_dir() {
-            add_sources(&path, files);
-        } else if path.extension().is_some_and(|end| end == "rs") {
-            files.push(path);
-        }
-    }
 }
