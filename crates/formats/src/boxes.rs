@@ -38,7 +38,11 @@ struct Assembled {
 /// Fails with what was expected unless the boxes are inside the tensor, have data of the size that their dims imply, and
 /// cover the tensor without overlaps.
 pub(crate) fn assemble(shape: &[u64], item: u64, mut boxes: Vec<Boxed>) -> Result<Blob, String> {
-    let volume = |dims: &[u64]| dims.iter().try_fold(1_u64, |size, dim| size.checked_mul(*dim));
+    // A dim of 0 makes it empty, even if the product of the others overflows.
+    let volume = |dims: &[u64]| match dims.contains(&0) {
+        true => Some(0),
+        false => dims.iter().try_fold(1_u64, |size, dim| size.checked_mul(*dim)),
+    };
     let count = volume(shape).ok_or("a size that fits 64 bits")?;
     let len = count.checked_mul(item).ok_or("a size that fits 64 bits")?;
     if boxes.len() > MAX_BOXES {

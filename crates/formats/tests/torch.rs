@@ -261,13 +261,26 @@ fn differences(path: &Path, model: &Model, facts: &Value) -> Vec<String> {
     differences
 }
 
-#[test]
-fn a_tensor_with_a_dim_of_more_than_31_bits_is_read_again() {
-    let tensor = lodstone_model::Tensor::dense(DType::Float32, vec![0, 1 << 40], Blob::default());
+/// Writes a tensor without elements of these dims, and returns the dims that are read again.
+fn empty_of(shape: Vec<u64>) -> Result<Vec<u64>, Error> {
+    let tensor = lodstone_model::Tensor::dense(DType::Float32, shape, Blob::default());
     let parameters = vec![lodstone_model::Parameter { name: "w".to_owned(), tensor }];
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("x.pt");
     let model = Model { parameters, ..Model::default() };
-    torch::SAVED.write(&model, &path, &WriteOptions::default()).unwrap();
-    assert_eq!(open(&path).unwrap().parameters[0].tensor.shape, [0, 1 << 40]);
+    torch::SAVED.write(&model, &path, &WriteOptions::default())?;
+    Ok(open(&path).unwrap().parameters[0].tensor.shape.clone())
+}
+
+#[test]
+fn a_tensor_with_a_dim_of_more_than_31_bits_is_read_again() {
+    assert_eq!(empty_of(vec![0, 1 << 40]).unwrap(), [0, 1 << 40]);
+}
+
+#[test]
+fn dims_that_overflow_beside_one_of_0_are_refused() {
+    for shape in [vec![0, 1 << 40, 1 << 40], vec![1 << 40, 1 << 40, 0]] {
+        let refused = empty_of(shape);
+        assert!(matches!(refused, Err(Error::Incompatible { .. })), "{refused:?}");
+    }
 }

@@ -82,6 +82,13 @@ pub(in crate::torch) fn check(format: &'static str, name: &str, tensor: &Tensor)
     if tensor.shape.iter().any(|dim| i64::try_from(*dim).is_err()) {
         return refuse(format!("the tensor `{name}` of shape {:?}", tensor.shape));
     }
+    // PyTorch's strides are products of the dims, in which one of 0 counts as 1.
+    let is_whole = matches!(tensor.kind, Kind::Dense | Kind::Absent);
+    let count = tensor.shape.iter().try_fold(1_u64, |count, dim| count.checked_mul((*dim).max(1)));
+    let item = tensor.dtype.bits().map_or(1, |bits| u64::from(bits).div_ceil(8));
+    if is_whole && count.and_then(|count| count.checked_mul(item)).is_none() {
+        return refuse(format!("the tensor `{name}` of shape {:?}", tensor.shape));
+    }
     if !matches!(tensor.kind, Kind::Dense | Kind::Coo { .. } | Kind::Csr { .. } | Kind::Absent) {
         return refuse(format!("the {} tensor `{name}`", tensor.kind.name()));
     }
