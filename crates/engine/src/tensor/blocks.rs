@@ -120,7 +120,7 @@ impl<'a, T: Element> Blocks<'a, T> {
         }
         let mut missing = places.len();
         while missing > 0 {
-            // As many whole rows as the dim before the last one has left.
+            // As many whole rows as the dim before the last one has left, unless each repeats one element.
             if within == 0
                 && *stride != 0
                 && let (Some(((rows, 1), _)), Some((begun, _))) =
@@ -166,35 +166,33 @@ impl<'a, T: Element> Blocks<'a, T> {
         }
     }
 
-    /// Copies elements that are one stride apart, which is not 0.
-    fn strided(&self, begin: usize, stride: isize, into: &mut [T]) {
-        let steps = stride.unsigned_abs().max(1);
-        if stride > 0 {
-            let from = self.elements.get(begin..).unwrap_or_default().iter().step_by(steps);
-            into.iter_mut().zip(from).for_each(|(into, from)| *into = *from);
-        } else {
-            let from = self.elements.get(..=begin).unwrap_or_default().iter().rev().step_by(steps);
-            into.iter_mut().zip(from).for_each(|(into, from)| *into = *from);
+    /// Appends elements that are one stride apart.
+    fn line(&self, begin: usize, stride: isize, len: usize, into: &mut Vec<T>) {
+        if stride == 1 {
+            into.extend_from_slice(self.elements.get(begin..begin + len).unwrap_or_default());
+            return;
         }
+        let before = into.len();
+        into.resize(before + len, T::zeroed());
+        self.strided(begin, stride, into.get_mut(before..).unwrap_or_default());
     }
 
-    /// Copies elements that are one stride apart.
-    fn line(&self, begin: usize, stride: isize, len: usize, into: &mut Vec<T>) {
+    /// Copies elements that are one stride apart. All are in memory, as was checked.
+    fn strided(&self, begin: usize, stride: isize, into: &mut [T]) {
         let steps = stride.unsigned_abs();
         match stride {
             0 => {
                 if let Some(element) = self.elements.get(begin) {
-                    into.resize(into.len() + len, *element);
+                    into.fill(*element);
                 }
             }
-            1 => into.extend_from_slice(self.elements.get(begin..begin + len).unwrap_or_default()),
-            2.. => {
-                let from = self.elements.get(begin..).unwrap_or_default();
-                into.extend(from.iter().step_by(steps).take(len));
+            1.. => {
+                let from = self.elements.get(begin..).unwrap_or_default().iter().step_by(steps);
+                into.iter_mut().zip(from).for_each(|(into, from)| *into = *from);
             }
             _ => {
-                let from = self.elements.get(..=begin).unwrap_or_default();
-                into.extend(from.iter().rev().step_by(steps).take(len));
+                let from = self.elements.get(..=begin).unwrap_or_default().iter().rev();
+                into.iter_mut().zip(from.step_by(steps)).for_each(|(into, from)| *into = *from);
             }
         }
     }
