@@ -1,10 +1,11 @@
 //! A model that is changed operation by operation, and what is known about it.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use lodstone_formats::Format;
 use lodstone_lowering::{LowerOptions, is_rewritten, lower_with};
-use lodstone_model::{DType, Dialect, Loss, Model, Parameter, Programs, Report, Tensor, some};
+use lodstone_model::{DType, Dialect, Loss, Model, Programs, Report, Tensor, some};
 use lodstone_schema::onnx::downgrade::Target as OpsetTarget;
 use lodstone_schema::onnx::infer::{Inference, Options};
 use lodstone_schema::onnx::{self, UpgradeError};
@@ -32,7 +33,7 @@ pub(crate) struct Draft {
     opset: Option<i64>,
 }
 
-/// What is asked about the values of an ONNX program. (Options of inference that make no difference to a program are false.)
+/// The options of an inference about an ONNX program; those that make no difference to the program are false.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Question {
     /// Whether a run may replace initializers that are also inputs.
@@ -47,11 +48,14 @@ impl Question {
     /// Returns the question without the options that make no difference to a model.
     fn about(self, model: &Model) -> Self {
         let Some(program) = model.main() else { return Self::default() };
-        let inputs = program.blocks.first().map_or(&[][..], |main| main.inputs.as_slice());
-        let is_input = |parameter: &Parameter| inputs.contains(&parameter.name);
+        let has_input_constants = || {
+            let main = program.blocks.first();
+            let inputs: HashSet<&String> = main.iter().flat_map(|main| &main.inputs).collect();
+            model.parameters.iter().any(|parameter| inputs.contains(&parameter.name))
+        };
         let has_branches = || program.ops().any(|op| op.kind == "If");
         Self {
-            overridable: self.overridable && model.parameters.iter().any(is_input),
+            overridable: self.overridable && has_input_constants(),
             dead_branches: self.dead_branches && has_branches(),
             symbols: self.symbols,
         }

@@ -135,7 +135,7 @@ pub struct Conversion {
     pub report: Report,
 }
 
-/// What a conversion was asked for.
+/// The target and the options of a conversion.
 struct Request<'o> {
     out: Location,
     format: &'static Format,

@@ -34,7 +34,7 @@ pub enum ErrorKind {
     Run,
     /// A conversion would lose something that is not allowed.
     Lossy,
-    /// What was asked for is not possible with this model or format.
+    /// The model or the format does not permit the operation.
     Unsupported,
     /// The system reported an error, such as a missing permission.
     System,
