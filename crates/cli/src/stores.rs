@@ -4,6 +4,7 @@ use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
+pub(crate) use lodstone::store::scheme_of;
 use lodstone::{Location, MemoryStore, OpenOptions};
 
 #[cfg(feature = "remote")]
@@ -53,13 +54,6 @@ pub(crate) fn at(path: impl AsRef<Path>) -> Result<Location, Failure> {
             Err(format!("unknown scheme `{scheme}://`, expected {}", known.join(" or ")).into())
         }
     }
-}
-
-/// Returns the scheme of an address, and what follows `://`; `None` for a local path, such as `a/b://c`.
-pub(crate) fn scheme_of(path: &Path) -> Option<(&str, &str)> {
-    let (scheme, rest) = path.to_str()?.split_once("://")?;
-    let is_scheme = !scheme.is_empty() && scheme.bytes().all(|it| it.is_ascii_alphanumeric());
-    is_scheme.then_some((scheme, rest))
 }
 
 /// Returns a path or an address for output: without the user name and the password of an address, and without the query of

@@ -217,7 +217,7 @@ impl<'py> FromPyObject<'_, 'py> for Place {
     fn extract(object: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
         let path: PathBuf = object.extract()?;
         #[cfg(feature = "remote")]
-        if let Some((scheme, rest)) = path.to_str().and_then(address) {
+        if let Some((scheme, rest)) = lodstone::store::scheme_of(&path) {
             if scheme.eq_ignore_ascii_case("file") {
                 return Ok(Self(rest.into()));
             }
@@ -228,13 +228,6 @@ impl<'py> FromPyObject<'_, 'py> for Place {
         }
         Ok(Self(path.into()))
     }
-}
-
-/// Returns the scheme of an address, and what follows `://`.
-#[cfg(feature = "remote")]
-fn address(path: &str) -> Option<(&str, &str)> {
-    let is_scheme = |it: &str| !it.is_empty() && it.bytes().all(|it| it.is_ascii_alphanumeric());
-    path.split_once("://").filter(|(scheme, _)| is_scheme(scheme))
 }
 
 impl From<Place> for Location {

@@ -61,7 +61,7 @@ pub use fields::Field;
 pub use in_memory::MemoryStore;
 #[cfg(unix)]
 pub use local::{LocalFile, LocalStore};
-pub use location::Location;
+pub use location::{Location, scheme_of};
 pub use memory::Memory;
 pub use names::{check_relative, check_unreserved, is_hidden, plain};
 pub use output::Output;

@@ -294,3 +294,10 @@ impl<P: AsRef<Path>> From<P> for Location {
         Self::new(std::sync::Arc::new(crate::MemoryStore::default()), path.as_ref())
     }
 }
+
+/// Returns the scheme of an address, and what follows `://`; `None` for a local path, such as `a/b://c`.
+pub fn scheme_of(path: &Path) -> Option<(&str, &str)> {
+    let (scheme, rest) = path.to_str()?.split_once("://")?;
+    let is_scheme = !scheme.is_empty() && scheme.bytes().all(|it| it.is_ascii_alphanumeric());
+    is_scheme.then_some((scheme, rest))
+}
