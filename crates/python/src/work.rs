@@ -19,7 +19,7 @@ const PAUSE: Duration = Duration::from_millis(50);
 /// The interval between attempts to take a lock.
 const RETRY: Duration = Duration::from_micros(200);
 
-/// Whether a signal handler has raised an exception since the last work began: what waits for a server stops.
+/// Whether an exception stops work that has not ended: what waits for a server stops, too.
 #[cfg(feature = "remote")]
 static INTERRUPTED: AtomicBool = AtomicBool::new(false);
 
@@ -46,7 +46,6 @@ pub(crate) fn run<T: Send>(
     work: impl FnOnce(&Progress) -> T + Send,
 ) -> PyResult<T> {
     let progress = Progress::default();
-    set_interrupted(false);
     let (result, stopped) = py.detach(|| {
         thread::scope(|scope| {
             let (ended, end) = channel::<()>();
@@ -141,6 +140,9 @@ fn watch(end: &Receiver<()>, progress: &Progress, callback: Option<&Py<PyAny>>) 
             set_interrupted(true);
             stopped = Some(error);
         }
+    }
+    if stopped.is_some() {
+        set_interrupted(false);
     }
     stopped
 }
