@@ -19,7 +19,7 @@ use lodstone::paddle::program::optimizer::{
     Adagrad, Adam, AdamW, Clip, Decay, Lamb, Momentum, Optimizer, RmsProp, Sgd,
 };
 use lodstone::paddle::program::{Network, Result as Built, Variable};
-use lodstone::paddle::{TrainOptions, Training};
+use lodstone::train::{TrainOptions, Training};
 use lodstone::{ConvertOptions, DType, Inputs, Model, OpenOptions, Parameter, Tensor};
 
 type Failure = Box<dyn std::error::Error>;

@@ -9,7 +9,7 @@ use lodstone::inspect::{Names, write_text};
 use lodstone::model::{Kind, Programs, ValueType};
 use lodstone::open::{only_tensor, tensor_at, tensor_named};
 use lodstone::ops::OperatorTarget;
-use lodstone::paddle::{SampleOptions, TrainOptions, Training};
+use lodstone::train::{SampleOptions, TrainOptions, Training};
 use lodstone::{
     Blob, CompareOptions, ConvertOptions, DType, DiffOptions, Dim, Error, Inputs, Loss,
     MemoryStore, Model, OpenOptions, Renames, RunOptions, Session, Target, Tensor, byte_map,

@@ -17,7 +17,7 @@ use lodstone::formats::FORMATS;
 use lodstone::model::Programs;
 use lodstone::paddle::checkpoint::Contents;
 use lodstone::paddle::executor::Scope;
-use lodstone::paddle::open_training;
+use lodstone::train::open_training;
 use lodstone::{ConvertOptions, DType, Loss, Model, OpenOptions, Target, WriteOptions, convert};
 use sha2::{Digest, Sha256};
 

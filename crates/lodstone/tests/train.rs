@@ -5,7 +5,7 @@ use lodstone::model::{Operand, Program, Programs};
 use lodstone::paddle::program::Network;
 use lodstone::paddle::program::layers::{self, Fc};
 use lodstone::paddle::program::optimizer::{Adam, Optimizer};
-use lodstone::paddle::{SampleOptions, TrainOptions, Training};
+use lodstone::train::{SampleOptions, TrainOptions, Training};
 use lodstone::{DType, Error, Inputs, Model, OpenOptions, Tensor};
 
 /// A model that PaddlePaddle 2.6.2 wrote, with its variables and its training data.
@@ -234,7 +234,7 @@ fn a_saved_training_continues_with_the_same_random_numbers_and_samples() {
     }
     let notes: [(&str, &[u8]); 1] = [("notes.txt", b"as they were")];
     training.save(&saved, &notes, &lodstone::WriteOptions::default()).unwrap();
-    let opened = lodstone::paddle::open_training(&saved, None, &OpenOptions::default()).unwrap();
+    let opened = lodstone::train::open_training(&saved, None, &OpenOptions::default()).unwrap();
     let startup = opened.programs.get(Programs::STARTUP);
     assert_eq!(startup, model.programs.get(Programs::STARTUP));
 
@@ -244,7 +244,7 @@ fn a_saved_training_continues_with_the_same_random_numbers_and_samples() {
     let again = options.with_resume(Some(serial));
     let mut resumed = Training::new(&model, data(), again.clone()).unwrap();
     assert_eq!(resumed.done(), 3);
-    let reopened = lodstone::paddle::open_training(&saved, None, &OpenOptions::default()).unwrap();
+    let reopened = lodstone::train::open_training(&saved, None, &OpenOptions::default()).unwrap();
     let mut reopened = Training::new(&reopened, data(), again.clone()).unwrap();
     for _ in 0..3 {
         let runs = [&mut training, &mut resumed, &mut reopened];
@@ -302,7 +302,7 @@ fn damaged_operators_are_errors_or_train() {
 
 #[test]
 fn a_startup_program_that_the_format_cannot_hold_is_reported() {
-    let model = lodstone::paddle::open_training(PROGRAM, None, &OpenOptions::default()).unwrap();
+    let model = lodstone::train::open_training(PROGRAM, None, &OpenOptions::default()).unwrap();
     let plain = lodstone::open(PROGRAM).unwrap();
     assert!(plain.programs.get(Programs::STARTUP).is_none());
     let dir = tempfile::tempdir().unwrap();

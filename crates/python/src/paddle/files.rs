@@ -103,6 +103,6 @@ pub(crate) fn save_model(
 #[pyfunction]
 pub(crate) fn program_of(py: Python<'_>, model: &Bound<'_, Model>) -> PyResult<Program> {
     let model = Arc::clone(&model.get().model);
-    let found = py.detach(move || lodstone::paddle::program_of(&model));
+    let found = py.detach(move || lodstone::program::program_of(&model));
     found.map(Program::of).map_err(|error| raise(py, error))
 }

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use lodstone::checkpoint::{Serial, Snapshot};
 use lodstone::model::Programs;
-use lodstone::paddle::{SampleOptions, TrainOptions};
+use lodstone::train::{SampleOptions, TrainOptions};
 use lodstone::{Location, OpenOptions, WriteOptions};
 use pyo3::prelude::*;
 
@@ -22,10 +22,10 @@ type Values<'py> = Vec<(String, Bound<'py, PyAny>)>;
 /// A model in training.
 #[pyclass(frozen, module = "lodstone._lodstone")]
 #[derive(Debug)]
-pub(crate) struct Training(Mutex<lodstone::paddle::Training>);
+pub(crate) struct Training(Mutex<lodstone::train::Training>);
 
 impl Training {
-    fn locked(&self) -> MutexGuard<'_, lodstone::paddle::Training> {
+    fn locked(&self) -> MutexGuard<'_, lodstone::train::Training> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -71,8 +71,8 @@ impl Training {
         let data = data.map(|data| inputs_of(&data)).transpose()?;
         let model = model.get().model.clone();
         let training = run(py, None, move |_| match data {
-            Some(data) => lodstone::paddle::Training::new(&model, data, options),
-            None => lodstone::paddle::Training::without_data(&model, options),
+            Some(data) => lodstone::train::Training::new(&model, data, options),
+            None => lodstone::train::Training::without_data(&model, options),
         })?;
         training.map(|training| Self(Mutex::new(training))).map_err(|error| raise(py, error))
     }
@@ -142,11 +142,11 @@ pub(crate) fn open_training(
     let opened = run(py, None, move |progress| {
         let options = options.stopped_by(progress);
         match source {
-            Ready::Path(path) => lodstone::paddle::open_training(path, startup.as_ref(), &options),
+            Ready::Path(path) => lodstone::train::open_training(path, startup.as_ref(), &options),
             Ready::Open(model) => {
                 let mut model = Arc::unwrap_or_clone(model);
                 if let Some(startup) = &startup {
-                    let program = lodstone::paddle::open_program(startup, &options)?;
+                    let program = lodstone::train::open_program(startup, &options)?;
                     model.programs.insert(Programs::STARTUP, program);
                 }
                 Ok(model)
