@@ -2,6 +2,8 @@
 #![expect(clippy::disallowed_methods, reason = "tests look at files directly")]
 #![expect(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
+pub(crate) mod hostile;
+
 use std::fs;
 use std::path::{Path, PathBuf};
 

@@ -10,7 +10,7 @@ use std::path::Path;
 use std::sync::mpsc;
 use std::time::Duration;
 
-use crate::generate::formats::GENERATORS;
+use crate::GENERATORS;
 use crate::generate::{Answer, Hostile, MALFORMED, PATHS};
 use crate::support::counting::peak_of;
 use lodstone_formats::{Error, FORMATS, Format, OpenOptions, WriteOptions, named};

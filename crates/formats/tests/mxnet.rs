@@ -1,6 +1,8 @@
 //! MXNet files: their contents, byte-for-byte write-back, and unusual and invalid files.
 #![expect(clippy::disallowed_methods, reason = "tests read and write files directly")]
 
+pub(crate) mod hostile;
+
 use crate::support;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

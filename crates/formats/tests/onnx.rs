@@ -1,6 +1,8 @@
 //! ONNX files: their contents, byte-for-byte write-back, and rejected files.
 #![expect(clippy::disallowed_methods, reason = "tests read and write files directly")]
 
+pub(crate) mod hostile;
+
 use crate::support;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

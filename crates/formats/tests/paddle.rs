@@ -5,6 +5,8 @@
     reason = "tests read and write files directly"
 )]
 
+pub(crate) mod hostile;
+
 use crate::support;
 use std::path::{Path, PathBuf};
 

@@ -2,6 +2,8 @@
 #![expect(clippy::disallowed_methods, reason = "tests read and write files directly")]
 #![expect(clippy::cast_possible_truncation, reason = "truncation is intended")]
 
+pub(crate) mod hostile;
+
 use crate::support;
 use std::collections::BTreeMap;
 use std::os::unix::fs::symlink;

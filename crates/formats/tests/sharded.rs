@@ -2,6 +2,8 @@
 
 #![expect(clippy::disallowed_methods, reason = "tests read and write files directly")]
 
+pub(crate) mod hostile;
+
 use std::path::{Path, PathBuf};
 
 use crate::support::facts::{Case, Tensor, cases};

@@ -3,6 +3,8 @@
 #![expect(clippy::disallowed_methods, reason = "tests read and write files directly")]
 #![expect(clippy::print_stdout, reason = "reports what was tested")]
 
+pub(crate) mod hostile;
+
 use crate::generate;
 use std::path::{Path, PathBuf};
 

@@ -4,7 +4,8 @@
 
 pub mod build;
 pub mod fields;
-pub mod formats;
+pub mod pickle;
+pub mod seal;
 
 use std::path::{Path, PathBuf};
 

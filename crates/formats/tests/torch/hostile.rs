@@ -1,8 +1,8 @@
 //! Hostile files of PyTorch: archives, pickles of tensors, and what is around them.
 
-use super::pickle::{pickled, short_frame};
 use crate::generate::Kind::{Length, Nesting, Path, Shape, Twice};
 use crate::generate::fields::{self, as_it_is, lies};
+use crate::generate::pickle::{pickled, short_frame};
 use crate::generate::{Hostile, Made, PATHS, alone, build, file};
 
 /// Returns an archive of `torch.save` with this pickle, and a storage of eight bytes.
@@ -33,7 +33,7 @@ fn tensor(count: &str, offset: &str, shape: &[&str], strides: &[&str]) -> Vec<u8
     .concat()
 }
 
-pub(super) fn torch() -> Vec<Hostile> {
+pub(crate) fn torch() -> Vec<Hostile> {
     const FILE: &str = "model.pt";
     let mut all = Vec::new();
     let honest =
@@ -106,7 +106,7 @@ fn archive(golden: &str, open: &'static str) -> Vec<Hostile> {
     alone(open, made, |_| None).map(|hostile| hostile.perhaps(perhaps)).collect()
 }
 
-pub(super) fn torchscript() -> Vec<Hostile> {
+pub(crate) fn torchscript() -> Vec<Hostile> {
     const FILE: &str = "model.pt";
     let mut all = archive("trace.pt", FILE);
     let script = |pickle: &[u8]| {
@@ -132,7 +132,7 @@ pub(super) fn torchscript() -> Vec<Hostile> {
     all
 }
 
-pub(super) fn exported() -> Vec<Hostile> {
+pub(crate) fn exported() -> Vec<Hostile> {
     const FILE: &str = "model.pt2";
     let mut all = archive("export.pt2", FILE);
     let package = |config: &str| {
@@ -172,7 +172,7 @@ pub(super) fn exported() -> Vec<Hostile> {
 }
 
 /// Programs and tensors of ExecuTorch with other references, sizes, dims and indices.
-pub(super) fn executorch() -> Vec<Hostile> {
+pub(crate) fn executorch() -> Vec<Hostile> {
     const PERHAPS: &str = "a number may refer to another table, or not matter";
     let mut all = Vec::new();
     for (golden, open) in [("external.ptd", "model.ptd"), ("channels-last.pte", "model.pte")] {

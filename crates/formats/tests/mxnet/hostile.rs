@@ -1,13 +1,13 @@
 //! Hostile files of MXNet: lists of arrays, archives, programs, and both together.
 
-use super::numpy::archives;
 use crate::generate::Kind::{Nesting, Path, Shape, Twice};
 use crate::generate::build::{npy as array, zip};
 use crate::generate::fields::{self, as_it_is, lies};
 use crate::generate::{Answer, DEEP, Hostile, MALFORMED, PATHS, alone, file, nested};
+use crate::numpy::hostile::archives;
 
 /// Returns programs with parameters, one of which is hostile.
-pub(super) fn mxnet() -> Vec<Hostile> {
+pub(crate) fn mxnet() -> Vec<Hostile> {
     const SYMBOL: &str = "model-symbol.json";
     const PARAMS: &str = "model-0000.params";
     let [symbol, params] =
@@ -38,7 +38,7 @@ pub(super) fn mxnet() -> Vec<Hostile> {
     all
 }
 
-pub(super) fn mxnet_params() -> Vec<Hostile> {
+pub(crate) fn mxnet_params() -> Vec<Hostile> {
     const FILE: &str = "model.params";
     let mut all = Vec::new();
     for golden in ["0.9.5/dict", "0.11.0/dict", "1.9.1/dict", "1.9.1/sparse", "2.0.0b1/own"] {
@@ -98,7 +98,7 @@ pub(super) fn mxnet_params() -> Vec<Hostile> {
 }
 
 /// Returns a record of MXNet with these dims and this many bytes of elements.
-pub(super) fn record(dims: &[i64], elements: usize) -> Vec<u8> {
+pub(crate) fn record(dims: &[i64], elements: usize) -> Vec<u8> {
     let mut bytes = 0xf993_fac9_u32.to_le_bytes().to_vec();
     bytes.extend([0; 4]);
     bytes.extend(u32::try_from(dims.len()).expect("few").to_le_bytes());
@@ -118,7 +118,7 @@ fn list(records: &[Vec<u8>], names: &[&str]) -> Vec<u8> {
     [start, records.concat(), count(many).to_vec(), names].concat()
 }
 
-pub(super) fn mxnet_npz() -> Vec<Hostile> {
+pub(crate) fn mxnet_npz() -> Vec<Hostile> {
     const FILE: &str = "model.params";
     let mut all = archives(FILE, &["mxnet/2.0.0b1/gluon.params", "mxnet/2.0.0b1/sparse.params"]);
     // The parts of a sparse array, one of which is hostile.
@@ -152,7 +152,7 @@ pub(super) fn mxnet_npz() -> Vec<Hostile> {
     all
 }
 
-pub(super) fn mxnet_symbol() -> Vec<Hostile> {
+pub(crate) fn mxnet_symbol() -> Vec<Hostile> {
     const FILE: &str = "model-symbol.json";
     let mut all = Vec::new();
     for golden in ["1.9.1/foreach", "1.9.1/split", "1.9.1/shared"] {

@@ -4,7 +4,7 @@ use crate::generate::Kind::{Length, Nesting, Path, Shape, Twice};
 use crate::generate::build::{self, field, lying_program, number, program};
 use crate::generate::{DEEP, Hostile, MALFORMED, PATHS, alone, file, nested, never};
 
-pub(super) fn paddle_program() -> Vec<Hostile> {
+pub(crate) fn paddle_program() -> Vec<Hostile> {
     const FILE: &str = "model.pdmodel";
     let mut all = Vec::new();
     for golden in ["2.6.2/attributes.pb", "3.3.1/old/net.pdmodel"] {
@@ -50,7 +50,7 @@ pub(super) fn paddle_program() -> Vec<Hostile> {
     all
 }
 
-pub(super) fn paddle_program_text() -> Vec<Hostile> {
+pub(crate) fn paddle_program_text() -> Vec<Hostile> {
     const FILE: &str = "model.pbtxt";
     let text = |kind, what: &str, text: &str| {
         Hostile::new(
@@ -104,7 +104,7 @@ pub(super) fn paddle_program_text() -> Vec<Hostile> {
 }
 
 /// The rest of a shortened name may happen to be an unknown field.
-pub(super) fn left_over(hostile: Hostile) -> Hostile {
+pub(crate) fn left_over(hostile: Hostile) -> Hostile {
     let names =
         ["1 of a pair", "1 of a operand", "2 of a operand", "1 of a attribute", "3 of a op"];
     let shorter = [": one less", ": 0"].iter().any(|lie| hostile.what.ends_with(lie));

@@ -1,8 +1,8 @@
 //! Hostile checkpoints of several processes: metadata that lies, and files that are missing, cut or outside.
 
-use super::pickle::short_frame;
 use crate::generate::Kind::{Length, Path};
 use crate::generate::fields::{self, as_it_is, lies};
+use crate::generate::pickle::short_frame;
 use crate::generate::{Hostile, alone, file};
 
 /// Returns hostile checkpoints that are made of the golden one in `folder`; `outside` is a path of the length of the first
@@ -46,14 +46,14 @@ fn all_of(folder: &str, main: &'static str, names: &[&'static str], outside: &st
     all
 }
 
-pub(super) fn torch() -> Vec<Hostile> {
+pub(crate) fn torch() -> Vec<Hostile> {
     let mut all = all_of("torch/distributed", ".metadata", &["__0_0.distcp"], "../../secret");
     let ranks = ["__0_0.distcp", "__1_0.distcp", "__2_0.distcp", "__3_0.distcp"];
     all.extend(all_of("torch_sharded/mixed-safetensors", ".metadata", &ranks, "../../secret"));
     all
 }
 
-pub(super) fn paddle() -> Vec<Hostile> {
+pub(crate) fn paddle() -> Vec<Hostile> {
     let ranks = ["0_0.distcp", "1_0.distcp", "2_0.distcp", "3_0.distcp"];
     all_of("paddle_sharded/3.3.1/flattened", "0.metadata", &ranks, "../secrets")
 }

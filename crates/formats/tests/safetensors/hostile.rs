@@ -7,7 +7,7 @@ use crate::generate::{
     DEEP, Hostile, LINKS, MALFORMED, PATHS, alone, file, long_names, nested, never,
 };
 
-pub(super) fn safetensors() -> Vec<Hostile> {
+pub(crate) fn safetensors() -> Vec<Hostile> {
     const FILE: &str = "model.safetensors";
     const INDEX: &str = "model.safetensors.index.json";
     let mut all = Vec::new();

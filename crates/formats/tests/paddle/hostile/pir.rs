@@ -6,7 +6,7 @@ use crate::generate::{DEEP, Hostile, MALFORMED, PATHS, alone, file, nested};
 
 const FILE: &str = "model.json";
 
-pub(super) fn paddle_pir() -> Vec<Hostile> {
+pub(crate) fn paddle_pir() -> Vec<Hostile> {
     let honest = file("paddle/3.3.1/pir/net.json");
     let fields = fields::json(&honest, 0);
     let made = lies(&honest, &fields, as_it_is);

@@ -5,7 +5,7 @@ use crate::generate::build::{number, tensor};
 use crate::generate::fields::{self, as_it_is, lies};
 use crate::generate::{Hostile, alone, file, kinds, nested, never};
 
-pub(super) fn paddle_tensor() -> Vec<Hostile> {
+pub(crate) fn paddle_tensor() -> Vec<Hostile> {
     const FILE: &str = "x.lodtensor";
     let goldens = [
         "2.6.2/lod3.lodtensor",
@@ -28,7 +28,7 @@ pub(super) fn paddle_tensor() -> Vec<Hostile> {
     all
 }
 
-pub(super) fn paddle_tensor_lod_last() -> Vec<Hostile> {
+pub(crate) fn paddle_tensor_lod_last() -> Vec<Hostile> {
     const FILE: &str = "x.lodtensor";
     let goldens = ["early/lod_last/lod3.lodtensor", "early/lod_last/float32.lodtensor"];
     let mut all = streams(FILE, &goldens, true, false);
@@ -37,7 +37,7 @@ pub(super) fn paddle_tensor_lod_last() -> Vec<Hostile> {
     all
 }
 
-pub(super) fn paddle_params() -> Vec<Hostile> {
+pub(crate) fn paddle_params() -> Vec<Hostile> {
     const FILE: &str = "model.pdiparams";
     let goldens = [
         "2.6.2/mixed.combined",
@@ -50,7 +50,7 @@ pub(super) fn paddle_params() -> Vec<Hostile> {
     all
 }
 
-pub(super) fn paddle_params_sized() -> Vec<Hostile> {
+pub(crate) fn paddle_params_sized() -> Vec<Hostile> {
     const FILE: &str = "model.params";
     let goldens = ["early/sized/mixed.combined", "early/sized/lod3.lodtensor"];
     let mut all = streams(FILE, &goldens, false, true);
@@ -75,7 +75,7 @@ fn streams(open: &'static str, goldens: &[&str], lod_last: bool, sized: bool) ->
 }
 
 /// Returns records with hostile dims, built by `record`.
-pub(super) fn dims_from(
+pub(crate) fn dims_from(
     open: &'static str,
     record: impl Fn(&[i64], usize) -> Vec<u8>,
 ) -> Vec<Hostile> {

@@ -1,16 +1,20 @@
 //! Hostile PaddlePaddle programs with their parameters, and directories of those.
 
-use super::paddle_program::left_over;
-use super::paddle_stream::{dims_from, paddle_tensor};
-use super::pickle::{marks, pickled, pickled_array, short_frame};
+pub(crate) mod pir;
+pub(crate) mod program;
+pub(crate) mod stream;
+
+use self::program::left_over;
+use self::stream::{dims_from, paddle_tensor};
 use crate::generate::Kind::{Length, Path, Shape, Twice};
 use crate::generate::build::{lying_program, program, tensor};
 use crate::generate::fields::{self, as_it_is, lies};
+use crate::generate::pickle::{marks, pickled, pickled_array, short_frame};
 use crate::generate::{
     Answer, Hostile, LINKS, MALFORMED, Made, PATHS, alone, file, long_names, never,
 };
 
-pub(super) fn paddle() -> Vec<Hostile> {
+pub(crate) fn paddle() -> Vec<Hostile> {
     const PROGRAM: &str = "model.pdmodel";
     const PARAMS: &str = "model.pdiparams";
     let [honest, params] =
@@ -57,7 +61,7 @@ pub(super) fn paddle() -> Vec<Hostile> {
     all
 }
 
-pub(super) fn paddle_vars() -> Vec<Hostile> {
+pub(crate) fn paddle_vars() -> Vec<Hostile> {
     const PROGRAM: &str = "__model__";
     let one = tensor(&[1], 4);
     let ours = |names: &[&str], kind, what: &str| {
@@ -96,7 +100,7 @@ pub(super) fn paddle_vars() -> Vec<Hostile> {
     all
 }
 
-pub(super) fn paddle_save() -> Vec<Hostile> {
+pub(crate) fn paddle_save() -> Vec<Hostile> {
     const PROGRAM: &str = "lenet.pdmodel";
     let [honest, params, states] = ["pdmodel", "pdparams", "pdopt"]
         .map(|end| file(&format!("paddle/2.6.2/lenet/saved/lenet.{end}")));

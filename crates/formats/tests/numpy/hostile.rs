@@ -5,12 +5,12 @@ use crate::generate::build::{npy as array, zip};
 use crate::generate::fields::{self, as_it_is, lies, mend_npy};
 use crate::generate::{Hostile, MALFORMED, PATHS, alone, file, never};
 
-pub(super) fn npz() -> Vec<Hostile> {
+pub(crate) fn npz() -> Vec<Hostile> {
     archives("model.npz", &["numpy/archive/stored.npz", "numpy/archive/deflated.npz"])
 }
 
 /// Returns arrays with invalid headers.
-pub(super) fn npy() -> Vec<Hostile> {
+pub(crate) fn npy() -> Vec<Hostile> {
     const FILE: &str = "model.npy";
     let mut all = Vec::new();
     for golden in ["dtype/float32", "version/2.0", "version/3.0", "fortran/float64", "shape/scalar"]
@@ -59,7 +59,7 @@ pub(super) fn npy() -> Vec<Hostile> {
 }
 
 /// Returns archives of arrays, for any format that opens them.
-pub(super) fn archives(open: &'static str, goldens: &[&str]) -> Vec<Hostile> {
+pub(crate) fn archives(open: &'static str, goldens: &[&str]) -> Vec<Hostile> {
     let mut all = Vec::new();
     for golden in goldens {
         let honest = file(golden);

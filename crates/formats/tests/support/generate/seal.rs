@@ -9,7 +9,7 @@ use crate::generate::{DEEP, Hostile, PATHS, file, nested, root};
 use crate::support::{bytes, varint};
 
 /// Returns hostile seals, each opened through the array that it lists.
-pub(super) fn seal() -> Vec<Hostile> {
+pub fn seal() -> Vec<Hostile> {
     const FILE: &str = "model.npy";
     const KINDS: &[&str] = &["Seal", "Resized", "Json", "Escapes", "Damaged"];
     let model = file("numpy/shape/one.npy");

@@ -53,7 +53,7 @@ fn lying(golden: &[&str]) -> Vec<Hostile> {
 }
 
 /// Returns single tensors.
-pub(super) fn onnx_tensor() -> Vec<Hostile> {
+pub(crate) fn onnx_tensor() -> Vec<Hostile> {
     const FILE: &str = "x.pb";
     let mut all = Vec::new();
     for golden in ["float32-raw", "int64-typed", "strings", "scalar"] {
@@ -88,7 +88,7 @@ pub(super) fn onnx_tensor() -> Vec<Hostile> {
     all
 }
 
-pub(super) fn onnx() -> Vec<Hostile> {
+pub(crate) fn onnx() -> Vec<Hostile> {
     let mut all = lying(&["onnx/attributes.onnx", "onnx/types/typed.onnx", "onnx/sparse.onnx"]);
     let ours = |kind, what: &str, bytes: Vec<u8>| Hostile::new(kind, what, FILE, bytes);
     for dims in [&[1 << 32, 1 << 32][..], &[i64::MAX, i64::MAX], &[i64::MIN], &[-1], &[5], &[2; 65]]
@@ -159,7 +159,7 @@ pub(super) fn onnx() -> Vec<Hostile> {
     all
 }
 
-pub(super) fn onnx_text() -> Vec<Hostile> {
+pub(crate) fn onnx_text() -> Vec<Hostile> {
     const FILE: &str = "model.onnxtxt";
     let text = |kind, what: &str, graph: &str| {
         let text = format!("ir_version: 10 graph {{ name: \"g\" {graph} }}");
@@ -248,7 +248,7 @@ fn archives(golden: &str, message: &[u8]) -> Vec<Hostile> {
     all
 }
 
-pub(super) fn onnx_zip() -> Vec<Hostile> {
+pub(crate) fn onnx_zip() -> Vec<Hostile> {
     archives("glow/all_elemkinds_constants_std.zip", &model(&[]))
 }
 
@@ -257,7 +257,7 @@ fn glow(graph: &[u8]) -> Vec<u8> {
     [field(2, b"GlowONNXModelWriter"), model(graph)].concat()
 }
 
-pub(super) fn onnx_glow() -> Vec<Hostile> {
+pub(crate) fn onnx_glow() -> Vec<Hostile> {
     let mut all = lying(&["glow/member_types.onnx", "glow/storage_properties.onnx"]);
     let bytes = glow(&field(5, &tensor(&[1 << 32, 1 << 32], &field(9, &[0; 4]))));
     all.push(Hostile::new(Shape, "dims", FILE, bytes));
@@ -271,7 +271,7 @@ pub(super) fn onnx_glow() -> Vec<Hostile> {
     all
 }
 
-pub(super) fn onnx_glow_text() -> Vec<Hostile> {
+pub(crate) fn onnx_glow_text() -> Vec<Hostile> {
     onnx_text()
         .into_iter()
         .map(|mut hostile| {
@@ -282,6 +282,6 @@ pub(super) fn onnx_glow_text() -> Vec<Hostile> {
         .collect()
 }
 
-pub(super) fn onnx_glow_zip() -> Vec<Hostile> {
+pub(crate) fn onnx_glow_zip() -> Vec<Hostile> {
     archives("glow/dag.zip", &glow(&[]))
 }

@@ -44,7 +44,7 @@ fn nested(depth: usize) -> Vec<u8> {
     (0..depth).fold(Vec::new(), |inner, _| op(&inner))
 }
 
-pub(super) fn nets() -> Vec<Hostile> {
+pub(crate) fn nets() -> Vec<Hostile> {
     let float = [5 << 3 | 5, 0, 0, 0, 0];
     let mut all = Vec::new();
     for dims in [&[2][..], &[1 << 32, 1 << 32], &[u64::MAX >> 1, 2], &[u64::MAX], &[0], &[1 << 40]]
@@ -67,7 +67,7 @@ pub(super) fn nets() -> Vec<Hostile> {
     all
 }
 
-pub(super) fn texts() -> Vec<Hostile> {
+pub(crate) fn texts() -> Vec<Hostile> {
     let text = |shape: &str, values: &str| {
         let args = format!("arg {{ name: \"shape\" {shape} }} arg {{ name: \"values\" {values} }}");
         format!("op {{ output: \"w\" type: \"GivenTensorFill\" {args} }}").into_bytes()
@@ -94,7 +94,7 @@ fn blob(dims: &[u64], elements: &[u8]) -> Vec<u8> {
     [field(1, b"x"), field(2, b"Tensor"), field(3, &tensor)].concat()
 }
 
-pub(super) fn blobs() -> Vec<Hostile> {
+pub(crate) fn blobs() -> Vec<Hostile> {
     let mut all = Vec::new();
     for dims in [&[2][..], &[1 << 32, 1 << 32], &[u64::MAX], &[0]] {
         all.push(Hostile::new(Shape, format!("{dims:?}"), BLOB, blob(dims, &[0; 4])));
@@ -110,7 +110,7 @@ fn record(key: &str, value: &[u8]) -> Vec<u8> {
     [size(key.as_bytes()), size(value), key.as_bytes().to_vec(), value.to_vec()].concat()
 }
 
-pub(super) fn databases() -> Vec<Hostile> {
+pub(crate) fn databases() -> Vec<Hostile> {
     let whole = record("x#%0", &blob(&[1], &[0; 4]));
     let mut all = vec![
         Hostile::new(Shape, "dims", DATABASE, record("x", &blob(&[1 << 32, 1 << 32], &[0; 4]))),
@@ -127,7 +127,7 @@ pub(super) fn databases() -> Vec<Hostile> {
     all
 }
 
-pub(super) fn predictors() -> Vec<Hostile> {
+pub(crate) fn predictors() -> Vec<Hostile> {
     let meta = |net: &[u8]| {
         let nets = field(2, &[field(1, b"PREDICT_NET_TYPE"), field(2, net)].concat());
         let value = [field(1, b"m"), field(2, b"std::string"), field(4, &nets)].concat();
