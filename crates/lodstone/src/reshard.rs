@@ -78,7 +78,8 @@ pub fn reshard(
         let why = format!("pass the number of shards, from 1 to {MAX_SHARDS}");
         Error::InvalidOption { option: "shards", why }
     })?;
-    let mut report = Report { warnings: model.report.warnings.clone(), ..Report::default() };
+    let mut report = Report::default();
+    report.warnings.clone_from(&model.report.warnings);
     model.parameters = weights(&model).into_owned();
     let kept = format.kept(&model)?;
     if kept.is_none() {

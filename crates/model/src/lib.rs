@@ -26,6 +26,15 @@
 //! assert_eq!(model.parameter("bias").map(|bias| bias.shape.clone()), Some(vec![2]));
 //! assert_eq!(model.nbytes(), 8);
 //! ```
+//!
+//! # Compatibility
+//!
+//! A new field of these types is not a breaking change. Values that callers build have public fields, of which a literal
+//! leaves the rest to a value that has them all: `Op { kind, ..Op::default() }`, `..Topology::new(dialect)`,
+//! `..Tensor::dense(dtype, shape, data)`; a pattern ends with `..`. Code that rewrites programs should instead list all
+//! fields, so that the compiler asks what becomes of a new one. Values that callers only read are `#[non_exhaustive]`, as
+//! are the enums [`Dialect`], [`DType`] and [`Loss`]; those that say what a value can be ([`AttributeValue`], [`ValueType`],
+//! [`Kind`]) are exhaustive, since a `match` that passes over a new kind would lose it without a word.
 
 #![deny(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic)]
 

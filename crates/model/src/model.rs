@@ -41,6 +41,7 @@ pub struct Parameter {
 
 /// A checksum stored in a file for part of its bytes; reading does not verify it.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct Checksum {
     /// The location, for messages, such as "member `w.npy`".
     pub place: String,
@@ -48,6 +49,13 @@ pub struct Checksum {
     pub data: Blob,
     /// The CRC-32 stored in the file.
     pub crc32: u32,
+}
+
+impl Checksum {
+    /// Creates the checksum of some data.
+    pub fn new(place: String, data: Blob, crc32: u32) -> Self {
+        Self { place, data, crc32 }
+    }
 }
 
 impl Model {

@@ -5,6 +5,7 @@ use std::fmt;
 
 /// Warnings, and the losses of a conversion.
 #[derive(Clone, Debug, Default)]
+#[non_exhaustive]
 pub struct Report {
     /// Warnings for the user, one sentence each.
     pub warnings: Vec<String>,

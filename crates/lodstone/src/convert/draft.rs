@@ -76,7 +76,8 @@ const EXPORTED_OPSET: i64 = 17;
 impl Draft {
     /// Begins with a model. `is_declared` tells whether [`declare_types`](Self::declare_types) comes later.
     pub(crate) fn new(model: Model, is_declared: bool) -> Self {
-        let report = Report { warnings: model.report.warnings.clone(), ..Report::default() };
+        let mut report = Report::default();
+        report.warnings.clone_from(&model.report.warnings);
         Self { model, report, inferred: Vec::new(), is_declared, is_exported: false, opset: None }
     }
 

@@ -49,7 +49,7 @@ impl Member {
     /// Returns the checksum in the archive.
     pub(crate) fn checksum(&self) -> Checksum {
         let place = format!("member `{}`", self.name);
-        Checksum { place, data: self.whole(), crc32: self.crc }
+        Checksum::new(place, self.whole(), self.crc)
     }
 }
 
