@@ -279,6 +279,12 @@ def merge_lod_tensor(r, kind):
     return forward({"X": mask, "Mask": mask, **parts}, {"level": 0})
 
 
+@calls("add_position_encoding")
+def add_position_encoding(r, kind):
+    x = r.plain((r.int(1, 3), r.int(1, 6), 2 * r.int(1, 4)), r.floating())
+    return Call({"X": x}, {"alpha": r.number(0, 2), "beta": r.number(0, 2)})
+
+
 @calls("row_conv")
 def row_conv(r, kind):
     batch, steps, width = r.int(1, 3), r.int(1, 6), r.int(1, 5)

@@ -3,12 +3,15 @@
 //! Most of them work on sequences of equal length, `[sequences, steps, ...]`, which are filled up with a row of zeros or
 //! of the lowest number, and are at least one step long. Sequences without rows are therefore no special case.
 
-use lodstone_model::{AttributeValue, DType};
+use std::f64::consts::FRAC_PI_2;
+
+use lodstone_model::{AttributeValue, DType, Dim};
 
 use super::operator::{Operator, Outcome, Rule};
 use crate::onnx::{Graph, Value, int, ints};
 
 pub(super) const RULES: &[(&str, Rule)] = &[
+    ("add_position_encoding", add_positions),
     ("row_conv", look_ahead),
     ("sequence_conv", convolve),
     ("sequence_expand", expand),
@@ -245,6 +248,75 @@ fn softmax(op: &mut Operator<'_>) -> Outcome {
     op.put("Out", &y)?;
     op.put_lod("Out", &lod);
     Ok(())
+}
+
+/// Adds sines of the position of each row in its sequence to the first half of the row, and cosines to the other half.
+/// Positions count in double precision, as in PaddlePaddle.
+fn add_positions(op: &mut Operator<'_>) -> Outcome {
+    let (x, alpha, beta) = (op.input("X")?, op.float("alpha")?, op.float("beta")?);
+    if !(alpha >= 0.0 && beta >= 0.0) {
+        return Err(format!("expected factors from 0 on, found {alpha} and {beta}").into());
+    }
+    let dims = op.call("Shape", &[&x], [])?;
+    let positions = match (op.lod("X").as_slice(), x.rank()?) {
+        ([offsets], 2) => {
+            let steps = Steps::of(op, offsets, 0)?;
+            let (rows, numbers) = (steps.in_order(op)?, steps.numbers(op)?);
+            let first = op.gather(&steps.starts, &numbers, 0)?;
+            op.sub(&rows, &first)?
+        }
+        ([], 3) => {
+            let steps = op.gather_scalar(&dims, 1)?;
+            counted(op, &steps)?
+        }
+        (lod, rank) => {
+            let levels = lod.len();
+            let expected = "expected rank 3 without LoD, or 2 with one level";
+            return Err(format!("{expected}, as `X`, found rank {rank} with {levels}").into());
+        }
+    };
+    if let Some(Dim::Known(width)) = x.shape()?.last()
+        && (width % 2 != 0 || *width == 0)
+    {
+        return Err(format!("expected an even width, found {width}").into());
+    }
+    let width = op.slice(&dims, 0, -1, i64::MAX)?;
+    let waves = waves(op, &positions, &width)?;
+    let waves = op.times(&waves, beta.into())?;
+    let waves = op.cast(&waves, x.dtype())?;
+    let scaled = op.times(&x, alpha.into())?;
+    let y = op.add(&scaled, &waves)?;
+    op.put("Out", &y)
+}
+
+/// Returns the sines of positions, and the cosines, at rates that decrease from 1 to 1/10000: `[positions, width]`.
+fn waves(graph: &mut Graph, positions: &Value, width: &Value) -> Outcome<Value> {
+    let (one, two) = (graph.longs(&[1]), graph.longs(&[2]));
+    let half = graph.div(width, &two)?;
+    let most = graph.sub(&half, &one)?;
+    let most = graph.call("Max", &[&most, &one], [])?;
+    // A single rate is the slowest.
+    let zero = graph.longs(&[0]);
+    let first = graph.sub(&two, &half)?;
+    let first = graph.call("Max", &[&first, &zero], [])?;
+    let count = graph.gather_scalar(&half, 0)?;
+    let numbers = counted(graph, &count)?;
+    let numbers = graph.add(&numbers, &first)?;
+    let [numbers, most, positions] =
+        [&numbers, &most, positions].map(|value| graph.cast(value, DType::Float64));
+    let share = graph.div(&numbers?, &most?)?;
+    let slowest = graph.number(DType::Float64, 1e-4)?;
+    let rates = graph.call("Pow", &[&slowest, &share], [])?;
+    let positions = graph.unsqueeze(&positions?, &[1])?;
+    let angles = graph.mul(&positions, &rates)?;
+    let sines = graph.call("Sin", &[&angles], [])?;
+    // ONNX Runtime has no cosine in double precision.
+    let ahead = graph.plus(&angles, FRAC_PI_2)?;
+    let cosines = graph.call("Sin", &[&ahead], [])?;
+    let both = graph.concat(&[&sines, &cosines], 1)?;
+    // Fails if the width is odd.
+    let dims = graph.concat(&[&zero, width], 0)?;
+    graph.call("Reshape", &[&both, &dims], [])
 }
 
 /// Repeats rows, or sequences of rows, as often as the sequences of `Y` are long.

@@ -81,6 +81,7 @@ def lods():
     case("grid_sampler", {"X": image, "Grid": of(1, normal(5, 2, 2, 2, scale=0.25))}, {}, ["Output"])
     case("mean", {"X": x})
     case("increment", {"X": Lod(normal(1), [[0, 1]])}, {"step": 2.0})
+    case("add_position_encoding", {"X": of(0, normal(5, 4))}, {"alpha": 2.0, "beta": 1.0})
     record.with_gradients = False
     case("mv", {"X": x, "Vec": of(1, normal(5))})
     case("dot", {"X": x, "Y": y})

@@ -155,6 +155,9 @@ def labelled():
         case("linear_chain_crf", inputs, {}, crf, ["Alpha", "EmissionExps"])
         for ahead in [1, 3] if 0 not in lengths else []:
             case("row_conv", {"X": Lod(normal(count, 3), [lengths]), "Filter": normal(ahead, 3)})
+        for width in [2, 6]:
+            x = Lod(normal(count, width), [lengths])
+            case("add_position_encoding", {"X": x}, {"alpha": 0.5, "beta": 2.0})
         others = [(number * 2 + 3) % 5 + 1 for number in range(len(lengths))]
         for normalized in [False, True]:
             inputs = {
@@ -178,6 +181,8 @@ def labelled():
     for dtype in [F32, F64]:
         label = integers(5, 1, low=0, high=4)
         case("bpr_loss", {"X": Lod(normal(5, 4, dtype=dtype), [[2, 3]]), "Label": label}, {}, ["Y"])
+        for shape in [(2, 3, 4), (1, 5, 2), (3, 0, 4)]:
+            case("add_position_encoding", {"X": normal(*shape, dtype=dtype)}, {"alpha": 0.5, "beta": 1.5})
     case("row_conv", {"X": normal(2, 4, 3), "Filter": normal(3, 3)})
     case("row_conv", {"X": normal(2, 2, 3), "Filter": normal(3, 3)})
     for lengths, of_labels in [([4, 6], [2, 3]), ([5], [1]), ([3, 7, 4], [3, 2, 0]), ([6, 2], [3, 1])]:

@@ -7,6 +7,7 @@ use super::moved;
 use crate::onnx::int;
 
 pub(super) const RULES: &[(&str, Rule)] = &[
+    ("add_position_encoding_grad", scaled),
     ("lod_reset_grad", alike),
     ("row_conv_grad", look_ahead),
     ("sequence_concat_grad", concat),
@@ -39,6 +40,13 @@ fn look_ahead(op: &mut Operator<'_>) -> Outcome {
         op.put_gradient("Filter", &y)?;
     }
     Ok(())
+}
+
+/// Positions are added to rows that are scaled by `alpha`.
+fn scaled(op: &mut Operator<'_>) -> Outcome {
+    let (given, alpha) = (op.gradient("Out")?, op.float("alpha")?);
+    let y = op.times(&given, alpha.into())?;
+    op.put_gradient("X", &y)
 }
 
 /// The elements are the same, in the same order.
