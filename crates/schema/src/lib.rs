@@ -24,6 +24,7 @@ mod conventions;
 pub mod finding;
 pub mod glow;
 pub mod mxnet;
+pub mod numbers;
 pub mod onnx;
 mod origins;
 pub mod paddle;
