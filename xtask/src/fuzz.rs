@@ -71,19 +71,19 @@ const SEEDS: &[(&str, &[Seeds])] = &[
         "caffe2",
         &[
             Together(&[
-                "../../lodstone/tests/golden/caffe2/int8/predict_net.pb",
-                "../../lodstone/tests/golden/caffe2/int8/init_net.pb",
+                "../../lowering/tests/golden/caffe2/int8/predict_net.pb",
+                "../../lowering/tests/golden/caffe2/int8/init_net.pb",
             ]),
             Together(&[
-                "../../lodstone/tests/golden/caffe2/layouts/predict_net.pb",
-                "../../lodstone/tests/golden/caffe2/layouts/init_net.pb",
+                "../../lowering/tests/golden/caffe2/layouts/predict_net.pb",
+                "../../lowering/tests/golden/caffe2/layouts/init_net.pb",
             ]),
         ],
     ),
-    ("caffe2-blob", &[Below("../../lodstone/tests/golden/caffe2", &["pb"])]),
+    ("caffe2-blob", &[Below("../../lowering/tests/golden/caffe2", &["pb"])]),
     (
         "torch-export",
-        &[Below("golden/torch", &["pt2"]), Below("../../lodstone/tests/golden/torch", &["pt2"])],
+        &[Below("golden/torch", &["pt2"]), Below("../../lowering/tests/golden/torch", &["pt2"])],
     ),
     (
         "archive",

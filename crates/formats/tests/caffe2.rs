@@ -21,7 +21,7 @@ fn recorded() -> PathBuf {
 
 /// Returns the nets that the tests of the facade run.
 fn golden() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../lodstone/tests/golden/caffe2")
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../lowering/tests/golden/caffe2")
 }
 
 /// Opens a file by the format that is detected.

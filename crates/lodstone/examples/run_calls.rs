@@ -17,7 +17,8 @@ use lodstone::model::Limits;
 use lodstone::paddle::executor::{Dirs, Executor, Scope};
 use lodstone::{Blob, DType, Tensor};
 use lodstone_formats::paddle::program;
-use lodstone_lowering::paddle;
+use lodstone_lowering::rules;
+use lodstone_model::Dialect;
 use serde_json::{Map, Value, json};
 
 type Failure = Box<dyn std::error::Error>;
@@ -27,7 +28,7 @@ fn main() -> Result<(), Failure> {
     match arguments.as_slice() {
         [] => Err("usage: run_calls rules | DIR...".into()),
         [only] if only == "rules" => {
-            paddle::kinds().iter().for_each(|kind| println!("{kind}"));
+            rules(Dialect::Paddle).iter().for_each(|rule| println!("{}", rule.kind));
             Ok(())
         }
         directories => directories.iter().try_for_each(|directory| run_all(Path::new(directory))),

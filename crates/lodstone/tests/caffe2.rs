@@ -23,7 +23,7 @@ use serde_json::Value;
 const DIFFERENT: &[(&str, &str)] = &[];
 
 fn golden() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/caffe2")
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../lowering/tests/golden/caffe2")
 }
 
 fn cases() -> Vec<Value> {

@@ -31,7 +31,7 @@ fn models_in(folder: &str, words: &[&str]) -> Vec<(String, Model, Vec<Parameter>
 }
 
 fn models(words: &[&str]) -> Vec<(String, Model, Vec<Parameter>)> {
-    models_in("mxnet", words)
+    models_in("../../../lowering/tests/golden/mxnet", words)
 }
 
 /// Models of many operators, whose dims MXNet infers.
@@ -204,8 +204,10 @@ fn parameters_that_contradict_attributes_are_not_whole() {
         "{found:?}"
     );
     // All others are whole.
-    for name in names(&golden("mxnet")) {
-        let found = verification(&golden("mxnet").join(format!("{name}-symbol.json")));
+    for name in names(&golden("../../../lowering/tests/golden/mxnet")) {
+        let found = verification(
+            &golden("../../../lowering/tests/golden/mxnet").join(format!("{name}-symbol.json")),
+        );
         assert!(found.whole, "{name}: {:?}", found.findings);
     }
 }

@@ -14,7 +14,7 @@ use lodstone::{
 };
 
 fn folder() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/mxnet")
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../lowering/tests/golden/mxnet")
 }
 
 /// Values that attributes get in turn.

@@ -39,7 +39,7 @@ fn source(format: &Format) -> PathBuf {
         (_, Some(Dialect::Glow)) => cases::golden().join("glow/dag.onnx"),
         (_, Some(Dialect::Mxnet)) => root().join("examples/digits/mxnet"),
         (_, Some(Dialect::Caffe2)) => {
-            Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/caffe2/conv")
+            Path::new(env!("CARGO_MANIFEST_DIR")).join("../lowering/tests/golden/caffe2/conv")
         }
         (_, Some(Dialect::Pir)) => cases::golden().join("paddle/3.3.1/pir"),
         (_, Some(Dialect::Torch)) => cases::golden().join("torch/export.pt2"),

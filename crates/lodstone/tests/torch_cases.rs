@@ -16,7 +16,7 @@ use lodstone::{
 };
 
 fn folders() -> Vec<PathBuf> {
-    let own = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/torch");
+    let own = Path::new(env!("CARGO_MANIFEST_DIR")).join("../lowering/tests/golden/torch");
     let other = std::env::var_os("LODSTONE_TORCH_CASES").map(PathBuf::from);
     std::iter::once(own).chain(other).collect()
 }
@@ -65,7 +65,7 @@ fn models_of_releases_return_what_torch_returned() {
 /// The next values of states are outputs of the export, and results of the program.
 #[test]
 fn a_program_with_states_equals_its_export() {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/torch");
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../lowering/tests/golden/torch");
     let model = open(folder.join("state.pt2")).expect("a model");
     let given = recorded(&folder, "state").0;
     let out = MemoryStore::default().location("out.onnx");
@@ -82,7 +82,7 @@ fn a_program_with_states_equals_its_export() {
 /// An output that operators write to later has the name of the output; what it was before gets another.
 #[test]
 fn outputs_that_are_written_to_keep_their_names() {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/torch");
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../lowering/tests/golden/torch");
     let model = open(folder.join("inplace_chunks.pt2")).expect("a model");
     let out = MemoryStore::default().location("out.onnx");
     let done = convert(model.clone(), out.clone(), &ConvertOptions::default()).expect("an export");

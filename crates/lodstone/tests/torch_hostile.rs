@@ -12,7 +12,7 @@ use lodstone::model::{AttributeValue, ByteString, TensorType, ValueType};
 use lodstone::{DType, Dim, Model, Parameter, RunOptions, Tensor, open, open_bytes, run};
 
 fn folder() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/torch")
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../lowering/tests/golden/torch")
 }
 
 /// Values that arguments get in turn.

@@ -30,7 +30,10 @@ pub mod mxnet;
 mod onnx;
 pub mod paddle;
 pub mod pir;
+mod rules;
 pub mod torch;
+
+pub use rules::RuleName;
 
 use std::fmt;
 
@@ -159,6 +162,10 @@ struct Lowering {
     translations: &'static [(Dialect, Translation)],
     /// Makes inputs that are numbers constants, in dialects that have such inputs.
     fix_inputs: Option<FixInputs>,
+    /// Returns the names of all rules.
+    names: fn() -> Vec<RuleName>,
+    /// Returns the name of the rule of an operator.
+    name: fn(&Op) -> Option<RuleName>,
 }
 
 /// Returns which operators can be translated, as [`coverage`] does.
@@ -174,16 +181,22 @@ const REWRITTEN: Lowering = Lowering {
     applies_startup: false,
     translations: &[],
     fix_inputs: None,
+    names: Vec::new,
+    name: |_| None,
 };
 
 static LOWERINGS: ByDialect<Lowering> = ByDialect {
     paddle: Lowering {
         coverage: Some(paddle::coverage),
+        names: paddle::names,
+        name: paddle::name,
         translations: &[(Dialect::Onnx, paddle::to_onnx)],
         ..REWRITTEN
     },
     pir: Lowering {
         coverage: Some(pir::coverage),
+        names: pir::names,
+        name: pir::name,
         translations: &[
             (Dialect::Onnx, pir::to_onnx),
             (Dialect::Paddle, |model, _, report| pir::to_paddle(model, report)),
@@ -192,22 +205,30 @@ static LOWERINGS: ByDialect<Lowering> = ByDialect {
     },
     mxnet: Lowering {
         coverage: Some(mxnet::coverage),
+        names: mxnet::names,
+        name: mxnet::name,
         translations: &[(Dialect::Onnx, mxnet::to_onnx)],
         ..REWRITTEN
     },
     onnx: Lowering {
         is_rewritten: false,
+        names: glow::from_onnx_names,
+        name: glow::from_onnx_name,
         translations: &[(Dialect::Glow, |model, _, report| glow::from_onnx(model, report))],
         ..REWRITTEN
     },
     glow: Lowering {
         coverage: Some(coverage_of_whole),
         is_rewritten: false,
+        names: glow::to_onnx_names,
+        name: glow::to_onnx_name,
         translations: &[(Dialect::Onnx, |model, _, report| glow::to_onnx(model, report))],
         ..REWRITTEN
     },
     caffe2: Lowering {
         coverage: Some(caffe2::coverage),
+        names: caffe2::names,
+        name: caffe2::name,
         applies_startup: true,
         translations: &[
             (Dialect::Onnx, caffe2::to_onnx),
@@ -217,11 +238,23 @@ static LOWERINGS: ByDialect<Lowering> = ByDialect {
     },
     torch: Lowering {
         coverage: Some(torch::coverage),
+        names: torch::names,
+        name: torch::name,
         translations: &[(Dialect::Onnx, torch::to_onnx)],
         fix_inputs: Some(torch::fix_inputs),
         ..REWRITTEN
     },
 };
+
+/// Returns the names of the rules for the operators of a dialect, in the order of their tables.
+pub fn rules(dialect: Dialect) -> Vec<RuleName> {
+    (LOWERINGS.of(dialect).names)()
+}
+
+/// Returns the name of the rule that translates an operator of a dialect; `None` if it has none of its own.
+pub fn rule_of(dialect: Dialect, op: &Op) -> Option<RuleName> {
+    (LOWERINGS.of(dialect).name)(op)
+}
 
 fn translation(from: Dialect, to: Dialect) -> Option<Translation> {
     let all = LOWERINGS.of(from).translations;

@@ -25,7 +25,7 @@ pub(super) fn torch(suite: &Suite<'_>) -> Result<(), Outcome> {
     });
     let operators = suite.part("operators", || {
         let work = Work::new(suite, "operators")?;
-        let cases = root().join("crates/lodstone/tests/golden/torch/make_cases.py");
+        let cases = root().join("crates/lowering/tests/golden/torch/make_cases.py");
         run(Command::new(&torch).arg("-B").arg(cases).current_dir(&work.directory))?;
         compare(&work.directory)
     });

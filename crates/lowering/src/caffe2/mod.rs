@@ -36,13 +36,23 @@ mod unary;
 mod walk;
 mod weights;
 
-use lodstone_model::{Model, Programs, Report};
+use lodstone_model::{Model, Op, Programs, Report};
 use lodstone_schema::onnx::{NEWEST_OPSET, place_of};
 use lodstone_schema::{Code, Finding, Findings, Origins};
 
 use crate::glow;
 use crate::glow::from_onnx::finish::finish;
-use crate::{LowerOptions, OperatorCoverage};
+use crate::{LowerOptions, OperatorCoverage, RuleName};
+
+/// Returns the names of all rules.
+pub(crate) fn names() -> Vec<RuleName> {
+    rules::names().collect()
+}
+
+/// Returns the name of the rule of an operator.
+pub(crate) fn name(op: &Op) -> Option<RuleName> {
+    rules::name(&op.kind)
+}
 
 /// Translates a model to Glow's operators; returns the origins of the values of the main net.
 pub(crate) fn to_glow(model: &Model, report: &mut Report) -> Result<(Model, Origins), Findings> {

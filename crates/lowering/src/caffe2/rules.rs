@@ -1,8 +1,5 @@
 //! The table of rules by kind, and what many rules need.
 
-use std::collections::HashMap;
-use std::sync::LazyLock;
-
 use lodstone_schema::glow::{ElemKind, Type};
 use lodstone_schema::onnx::quoted;
 use lodstone_schema::{Finding, caffe2};
@@ -14,29 +11,27 @@ use super::{
 };
 use crate::glow::from_onnx::graph::{MemberValue, Value};
 use crate::glow::from_onnx::op::{Cx, Fault, Rule, long};
+use crate::rules::{RuleName, Rules, families};
 
-/// All rules, by the kind of the operator.
-static RULES: LazyLock<HashMap<&str, Rule>> = LazyLock::new(|| {
-    let families = [
-        arithmetic::RULES,
-        conv::RULES,
-        fills::RULES,
-        indexing::RULES,
-        linear::RULES,
-        normalize::RULES,
-        pool::RULES,
-        quantize::RULES,
-        reduce::RULES,
-        reshape::RULES,
-        sparse::RULES,
-        unary::RULES,
-    ];
-    families.into_iter().flatten().copied().collect()
-});
+/// All rules.
+static RULES: Rules<Rule> = Rules::new(&[families![
+    arithmetic, conv, fills, indexing, linear, normalize, pool, quantize, reduce, reshape, sparse,
+    unary
+]]);
 
 /// Returns the rule of an operator, if there is one.
 pub(super) fn rule(kind: &str) -> Option<Rule> {
-    RULES.get(kind).copied()
+    RULES.get(kind)
+}
+
+/// Returns the names of all rules.
+pub(super) fn names() -> impl Iterator<Item = RuleName> {
+    RULES.names()
+}
+
+/// Returns the name of the rule of an operator.
+pub(super) fn name(kind: &str) -> Option<RuleName> {
+    RULES.name(kind)
 }
 
 /// Returns why an operator has no rule; `None` if it has one.

@@ -11,3 +11,33 @@ mod to_onnx;
 
 pub(crate) use from_onnx::from_onnx;
 pub(crate) use to_onnx::{DOMAIN, to_onnx};
+
+use lodstone_model::Op;
+
+use crate::RuleName;
+
+/// Returns the names of the rules for ONNX's operators.
+pub(crate) fn from_onnx_names() -> Vec<RuleName> {
+    from_onnx::rules::names().collect()
+}
+
+/// Returns the name of the rule of an ONNX operator.
+pub(crate) fn from_onnx_name(op: &Op) -> Option<RuleName> {
+    let domain = if op.domain.is_empty() { "ai.onnx" } else { &op.domain };
+    from_onnx::rules::name(domain, &op.kind)
+}
+
+/// Returns the names of the rules for Glow's nodes.
+pub(crate) fn to_onnx_names() -> Vec<RuleName> {
+    to_onnx::table::names().collect()
+}
+
+/// Returns the name of the rule of a node.
+pub(crate) fn to_onnx_name(op: &Op) -> Option<RuleName> {
+    to_onnx::table::name(&op.kind)
+}
+
+/// Returns the kinds of nodes without an ONNX equivalent.
+pub fn nodes_without_equivalent() -> Vec<&'static str> {
+    to_onnx::table::without_equivalent().collect()
+}

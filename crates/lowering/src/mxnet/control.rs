@@ -22,6 +22,7 @@ use super::node::{Node, Outcome, rank};
 use super::walk::Walk;
 use super::{families, scans};
 use crate::onnx::{Value, blocks, int, ints};
+use crate::rules::RuleName;
 
 /// The rule of an operator that runs subgraphs. It returns the outputs, or `None` if an operator of a subgraph could
 /// not be translated, which has been reported.
@@ -52,13 +53,11 @@ pub(super) fn rule(kind: &str) -> Option<ControlRule> {
     all.find(|(known, _)| *known == kind).map(|(_, rule)| *rule)
 }
 
-/// Returns the names of the operators that run subgraphs.
-pub(super) fn kinds() -> impl Iterator<Item = &'static str> {
-    RULES
-        .iter()
-        .chain(scans::RULES)
-        .map(|(kind, _)| *kind)
-        .filter(|kind| families::rule(kind).is_none())
+/// Returns the names of the rules.
+pub(super) fn names() -> impl Iterator<Item = RuleName> {
+    let all = RULES.iter().chain(scans::RULES).map(|(kind, _)| *kind);
+    let own = all.filter(|kind| families::rule(kind).is_none());
+    own.map(|kind| RuleName { family: "control", kind })
 }
 
 /// Returns the indices of the subgraphs of an operator.

@@ -28,17 +28,22 @@ mod ranks;
 mod scans;
 mod walk;
 
-use lodstone_model::{Model, Report};
+use lodstone_model::{Model, Op, Report};
+use lodstone_schema::mxnet::real_name;
 use lodstone_schema::{Finding, Findings, Origins};
 
-use crate::{LowerOptions, OperatorCoverage};
+use crate::{LowerOptions, OperatorCoverage, RuleName};
 use walk::Walk;
 
-/// Returns the names of all operators that can be lowered, without aliases, sorted.
-pub fn kinds() -> Vec<&'static str> {
-    let mut kinds: Vec<&str> = families::kinds().chain(control::kinds()).collect();
-    kinds.sort_unstable();
-    kinds
+/// Returns the names of all rules.
+pub(crate) fn names() -> Vec<RuleName> {
+    families::names().chain(control::names()).collect()
+}
+
+/// Returns the name of the rule of an operator.
+pub(crate) fn name(op: &Op) -> Option<RuleName> {
+    let kind = real_name(&op.kind);
+    families::name(kind).or_else(|| control::names().find(|name| name.kind == kind))
 }
 
 /// Translates the main program of a model to ONNX, with its parameters.

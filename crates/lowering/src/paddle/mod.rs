@@ -54,7 +54,6 @@ pub(crate) use export::{coverage, covered, to_onnx};
 pub use types::output_types;
 
 use std::collections::{HashMap, HashSet};
-use std::sync::LazyLock;
 
 use lodstone_model::{Block, Dialect, Dim, Op, Program, Tensor, Topology};
 use lodstone_schema::Finding;
@@ -64,6 +63,7 @@ use lodstone_schema::paddle::{Release, check_attributes};
 pub use crate::onnx::OPSET;
 
 use crate::onnx::Graph;
+use crate::rules::{Family, RuleName, Rules, families};
 use operator::{Operator, Rule};
 
 /// The domain of operators that ONNX does not have.
@@ -73,52 +73,52 @@ pub const DOMAIN: &str = "lodstone";
 const MAX_ELEMENTS: u64 = 1 << 31;
 
 /// Families of rules, each a file.
-const FAMILIES: &[&[(&str, Rule)]] = &[
-    activations::RULES,
-    arrange::RULES,
-    assign::RULES,
-    boxes::RULES,
-    cells::RULES,
-    channels::RULES,
-    compare::RULES,
-    conv::RULES,
-    counting::RULES,
-    diagonals::RULES,
-    distinct::RULES,
-    elementwise::RULES,
-    functions::RULES,
-    indexing::RULES,
-    labels::RULES,
-    linear::RULES,
-    loss::RULES,
-    make::RULES,
-    nms::RULES,
-    normalize::RULES,
-    patches::RULES,
-    pool::RULES,
-    proposals::RULES,
-    quantize::RULES,
-    recurrent::RULES,
-    reduce::RULES,
-    regions::RULES,
-    regroup::RULES,
-    reshape::RULES,
-    scans::RULES,
-    select::RULES,
-    sequences::RULES,
-    vision::RULES,
+const FAMILIES: &[Family<Rule>] = families![
+    activations,
+    arrange,
+    assign,
+    boxes,
+    cells,
+    channels,
+    compare,
+    conv,
+    counting,
+    diagonals,
+    distinct,
+    elementwise,
+    functions,
+    indexing,
+    labels,
+    linear,
+    loss,
+    make,
+    nms,
+    normalize,
+    patches,
+    pool,
+    proposals,
+    quantize,
+    recurrent,
+    reduce,
+    regions,
+    regroup,
+    reshape,
+    scans,
+    select,
+    sequences,
+    vision
 ];
 
-static RULES: LazyLock<HashMap<&str, Rule>> = LazyLock::new(|| {
-    let all = FAMILIES.iter().chain(gradients::FAMILIES);
-    all.flat_map(|family| family.iter().copied()).collect()
-});
+static RULES: Rules<Rule> = Rules::new(&[FAMILIES, gradients::FAMILIES]);
 
-/// Returns all kinds of operators that can be lowered to ONNX's, sorted.
-pub fn kinds() -> Vec<&'static str> {
-    let mut kinds: Vec<&str> = RULES.keys().copied().collect();
-    kinds.sort_unstable();
-    kinds
+/// Returns the names of all rules.
+pub(crate) fn names() -> Vec<RuleName> {
+    RULES.names().collect()
+}
+
+/// Returns the name of the rule of an operator.
+pub(crate) fn name(op: &Op) -> Option<RuleName> {
+    RULES.name(&op.kind)
 }
 
 /// Known facts about the variables that an operator reads.
@@ -210,7 +210,7 @@ impl Output {
 /// # Errors
 /// If the operator is not supported, an input is missing, or the operator contradicts itself.
 pub fn lower_op(op: &Op, release: Release, given: &dyn VariableFacts) -> Result<Lowered, Finding> {
-    let rule = RULES.get(op.kind.as_str()).ok_or("the operator is not supported")?;
+    let rule = RULES.get(&op.kind).ok_or("the operator is not supported")?;
     check_attributes(op)?;
     let mut graph = Graph::default();
     op.reads().chain(op.writes()).for_each(|name| graph.names.take(name));
@@ -274,24 +274,5 @@ fn check_size(output: &Output) -> Result<(), Finding> {
             output.variable, output.slot
         )
         .into()),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::collections::BTreeSet;
-
-    use lodstone_schema::paddle::operators;
-
-    use super::*;
-
-    #[test]
-    fn each_row_that_declares_a_rule_has_one() {
-        let families = FAMILIES.iter().chain(gradients::FAMILIES).copied();
-        let rules: Vec<&str> = families.flatten().map(|(kind, _)| *kind).collect();
-        let declared = operators().filter(|row| row.computation.is_lowered()).map(|row| row.kind);
-        let declared: BTreeSet<&str> = declared.collect();
-        assert_eq!(rules.iter().copied().collect::<BTreeSet<_>>(), declared);
-        assert_eq!(rules.len(), declared.len(), "an operator has two rules");
     }
 }

@@ -12,14 +12,7 @@ use lodstone_schema::pir::{REGIONS, operator};
 use super::special::{Rule, arg, is_array};
 use super::walk::{Bound, Outcome, Walk, attribute, new_op, operand};
 
-/// Returns the rule of an operator.
-pub(super) fn rule(op: &Op) -> Option<Rule> {
-    match op.kind.as_str() {
-        "pd_op.while" => Some(while_op),
-        "pd_op.if" => Some(if_op),
-        _ => None,
-    }
-}
+pub(super) const RULES: &[(&str, Rule)] = &[("pd_op.if", if_op), ("pd_op.while", while_op)];
 
 /// Returns the blocks that an operator runs, with their indices.
 fn regions<'p>(walk: &Walk<'p>, op: &Op, count: usize) -> Outcome<Vec<(usize, &'p Block)>> {

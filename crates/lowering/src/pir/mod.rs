@@ -38,9 +38,22 @@ use std::collections::HashMap;
 use lodstone_model::{Dialect, Model, Report};
 use lodstone_schema::{Finding, Findings, Origins};
 
-use crate::{LowerError, LowerOptions, OperatorCoverage, paddle};
+use crate::{LowerError, LowerOptions, OperatorCoverage, RuleName, paddle};
 pub use walk::Translated;
 use walk::Walk;
+
+/// Returns the names of all rules. Other operators are rows of a table.
+pub(crate) fn names() -> Vec<RuleName> {
+    special::names().collect()
+}
+
+pub(crate) use special::name;
+
+/// Returns the kinds of operators of `ProgramDesc` that compute something else since 2.6.2, which are rewritten for that
+/// release.
+pub fn older_kinds() -> Vec<&'static str> {
+    older::kinds().collect()
+}
 
 /// Translates the main program of a model to a program of PaddlePaddle 2.6.2.
 ///

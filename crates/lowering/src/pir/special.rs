@@ -6,9 +6,10 @@ use lodstone_schema::paddle::codes;
 use lodstone_schema::pir::{DATA, FEED, FETCH, PARAMETER, fetched};
 
 use super::attributes::{self, double, longs};
-use super::composed;
 use super::constants::{Constant, MAX_ELEMENTS};
 use super::walk::{Bound, Outcome, Walk, attribute, new_op, operand};
+use super::{composed, control};
+use crate::rules::{RuleName, Rules, families};
 
 pub(super) type Rule = for<'p> fn(&mut Walk<'p>, &'p Op) -> Outcome;
 
@@ -62,12 +63,20 @@ const RULES: &[(&str, Rule)] = &[
 /// Returns the rule of an operator. One that works in place has that of the operator that does not, unless it has its
 /// own.
 pub(super) fn rule(op: &Op) -> Option<Rule> {
-    let named = |name: &str| {
-        let mut all = RULES.iter().chain(composed::RULES);
-        all.find(|(kind, _)| *kind == name).map(|(_, rule)| *rule)
-    };
-    named(&op.kind).or_else(|| named(op.kind.strip_suffix('_')?))
+    ALL.get(name(op)?.kind)
 }
+
+/// Returns the name of the rule of an operator.
+pub(crate) fn name(op: &Op) -> Option<RuleName> {
+    ALL.name(&op.kind).or_else(|| ALL.name(op.kind.strip_suffix('_')?))
+}
+
+/// Returns the names of all rules.
+pub(super) fn names() -> impl Iterator<Item = RuleName> {
+    ALL.names()
+}
+
+static ALL: Rules<Rule> = Rules::new(&[families![composed, control], &[("special", RULES)]]);
 
 /// Whether an operator of the result makes a constant, which is not needed if nothing reads it.
 pub(super) fn makes_constant(op: &Op) -> bool {

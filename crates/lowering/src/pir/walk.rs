@@ -15,7 +15,7 @@ use lodstone_schema::pir::{FETCH, OWN};
 use lodstone_schema::{Code, Finding, Findings, Origin, Origins};
 
 use super::constants::Constant;
-use super::{control, roles, special, table};
+use super::{roles, special, table};
 use crate::onnx::Names;
 
 pub(super) type Outcome<T = ()> = Result<T, Finding>;
@@ -199,7 +199,7 @@ impl<'p> Walk<'p> {
     }
 
     fn op(&mut self, op: &'p Op) -> Outcome {
-        if let Some(rule) = control::rule(op).or_else(|| special::rule(op)) {
+        if let Some(rule) = special::rule(op) {
             return rule(self, op);
         }
         table::translate(self, op)

@@ -20,6 +20,7 @@ use super::arguments::{Arguments, Item};
 use super::node::{Node, Outcome, no_complex};
 use super::walk::{Bound, Scope, Walk};
 use crate::onnx::{Value, blocks, int, ints};
+use crate::rules::RuleName;
 
 /// The rule of an operator that runs subgraphs. It returns the results, or `None` if an operator of a subgraph could
 /// not be translated, which has been reported.
@@ -39,9 +40,9 @@ pub(super) fn rule(kind: &str) -> Option<ControlRule> {
     RULES.iter().find(|(known, _)| *known == kind).map(|(_, rule)| *rule)
 }
 
-/// Returns the names of the operators that run subgraphs.
-pub(super) fn kinds() -> impl Iterator<Item = &'static str> {
-    RULES.iter().map(|(kind, _)| *kind)
+/// Returns the names of the rules.
+pub(super) fn names() -> impl Iterator<Item = RuleName> {
+    RULES.iter().map(|(kind, _)| RuleName { family: "control", kind })
 }
 
 /// Returns the subgraph in an argument.

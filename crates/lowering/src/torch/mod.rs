@@ -37,19 +37,22 @@ mod script;
 mod tensors;
 mod walk;
 
-use lodstone_model::{Model, Report};
+use lodstone_model::{Model, Op, Report};
 use lodstone_schema::{Finding, Findings, Origins};
 
-use crate::{LowerOptions, OperatorCoverage};
+use crate::{LowerOptions, OperatorCoverage, RuleName};
 pub(crate) use fixed::fix_inputs;
 use walk::Walk;
 
-/// Returns the names of all operators that can be lowered, without overloads, sorted.
-pub fn kinds() -> Vec<&'static str> {
-    let mut kinds: Vec<&str> =
-        families::kinds().chain(control::kinds()).chain(script::kinds()).collect();
-    kinds.sort_unstable();
-    kinds
+/// Returns the names of all rules.
+pub(crate) fn names() -> Vec<RuleName> {
+    families::names().chain(control::names()).chain(script::names()).collect()
+}
+
+/// Returns the name of the rule of an operator.
+pub(crate) fn name(op: &Op) -> Option<RuleName> {
+    let mut others = control::names().chain(script::names());
+    families::name(&op.kind).or_else(|| others.find(|name| name.kind == op.kind))
 }
 
 /// Translates the main program of a model to ONNX, with its parameters.

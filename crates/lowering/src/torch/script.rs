@@ -15,6 +15,7 @@ use super::list::List;
 use super::node::Outcome;
 use super::walk::{Bound, Scope, Walk};
 use crate::onnx::Value;
+use crate::rules::RuleName;
 
 /// The rule of an operator, in a block, that binds its results itself. It returns `false` if an operator of a subgraph could
 /// not be translated, which has been reported.
@@ -35,9 +36,9 @@ pub(super) fn rule(kind: &str) -> Option<ScriptRule> {
     RULES.iter().find(|(known, _)| *known == kind).map(|(_, rule)| *rule)
 }
 
-/// Returns the names of the operators that bind their results.
-pub(super) fn kinds() -> impl Iterator<Item = &'static str> {
-    RULES.iter().map(|(kind, _)| *kind)
+/// Returns the names of the rules.
+pub(super) fn names() -> impl Iterator<Item = RuleName> {
+    RULES.iter().map(|(kind, _)| RuleName { family: "script", kind })
 }
 
 /// The maximum number of times that the body of a loop is translated until the types of its states are known.

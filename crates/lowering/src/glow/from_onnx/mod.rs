@@ -40,7 +40,7 @@ mod recurrent;
 mod reduce;
 mod reshape;
 mod resize;
-mod rules;
+pub(crate) mod rules;
 mod spelled;
 pub(crate) mod storage;
 mod tables;

@@ -11,40 +11,55 @@ use super::{
     activations, audio, conv, elementwise, indexing, integers, linear, loader, normalize, own,
     pieces, pool, prepare, quantize, recurrent, reduce, reshape, resize, tables,
 };
+use crate::rules::{Family, RuleName};
 
-/// All rules, by domain and kind of the operator.
-static RULES: LazyLock<HashMap<(&str, &str), Rule>> = LazyLock::new(|| {
-    let families = [
-        ("ai.onnx", activations::RULES),
-        ("ai.onnx", elementwise::RULES),
-        ("ai.onnx", reshape::RULES),
-        ("ai.onnx", pieces::RULES),
-        ("ai.onnx", conv::RULES),
-        ("ai.onnx", pool::RULES),
-        ("ai.onnx", linear::RULES),
-        ("ai.onnx", reduce::RULES),
-        ("ai.onnx", normalize::RULES),
-        ("ai.onnx", indexing::RULES),
-        ("ai.onnx", resize::RULES),
-        ("ai.onnx", recurrent::RULES),
-        ("ai.onnx", quantize::RULES),
-        (prepare::LOADER, elementwise::OLD),
-        (prepare::LOADER, loader::RULES),
-        (prepare::LOADER, audio::RULES),
-        (prepare::LOADER, integers::RULES),
-        (prepare::LOADER, tables::RULES),
-    ];
-    let rules = families
-        .into_iter()
-        .flat_map(|(domain, rules)| rules.iter().map(move |(kind, rule)| ((domain, *kind), *rule)));
-    rules.collect()
+/// The families of a domain.
+const FAMILIES: &[(&str, Family<Rule>)] = &[
+    ("ai.onnx", ("activations", activations::RULES)),
+    ("ai.onnx", ("elementwise", elementwise::RULES)),
+    ("ai.onnx", ("reshape", reshape::RULES)),
+    ("ai.onnx", ("pieces", pieces::RULES)),
+    ("ai.onnx", ("conv", conv::RULES)),
+    ("ai.onnx", ("pool", pool::RULES)),
+    ("ai.onnx", ("linear", linear::RULES)),
+    ("ai.onnx", ("reduce", reduce::RULES)),
+    ("ai.onnx", ("normalize", normalize::RULES)),
+    ("ai.onnx", ("indexing", indexing::RULES)),
+    ("ai.onnx", ("resize", resize::RULES)),
+    ("ai.onnx", ("recurrent", recurrent::RULES)),
+    ("ai.onnx", ("quantize", quantize::RULES)),
+    (prepare::LOADER, ("elementwise", elementwise::OLD)),
+    (prepare::LOADER, ("loader", loader::RULES)),
+    (prepare::LOADER, ("audio", audio::RULES)),
+    (prepare::LOADER, ("integers", integers::RULES)),
+    (prepare::LOADER, ("tables", tables::RULES)),
+];
+
+/// Rules by domain and kind.
+type ByKind = HashMap<(&'static str, &'static str), (RuleName, Rule)>;
+
+static RULES: LazyLock<ByKind> = LazyLock::new(|| {
+    let all = FAMILIES.iter().flat_map(|(domain, (family, rules))| {
+        rules.iter().map(|(kind, rule)| ((*domain, *kind), (RuleName { family, kind }, *rule)))
+    });
+    all.collect()
 });
+
+/// Returns the names of all rules.
+pub(crate) fn names() -> impl Iterator<Item = RuleName> {
+    RULES.values().map(|(name, _)| *name)
+}
+
+/// Returns the name of the rule of an operator.
+pub(crate) fn name(domain: &str, kind: &str) -> Option<RuleName> {
+    RULES.get(&(domain, kind)).map(|(name, _)| *name)
+}
 
 /// Returns the rule of an operator, if there is one.
 pub(super) fn rule(domain: &str, kind: &str) -> Option<Rule> {
     match domain {
         own::DOMAIN => Some(own::node),
-        _ => RULES.get(&(domain, kind)).copied(),
+        _ => RULES.get(&(domain, kind)).map(|(_, rule)| *rule),
     }
 }
 

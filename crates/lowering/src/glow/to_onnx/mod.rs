@@ -28,7 +28,7 @@ mod segments;
 mod signal;
 mod sparse;
 mod storage;
-mod table;
+pub(super) mod table;
 mod vision;
 mod window_gradient;
 

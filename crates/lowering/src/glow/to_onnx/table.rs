@@ -1,13 +1,11 @@
 //! The decisions for all kinds of nodes.
 
-use std::collections::HashMap;
-use std::sync::LazyLock;
-
 use super::node::Rule;
 use super::{
     conv, elementwise, gradient, index, linear, loss, moves, normalize, pool, quantize, reduce,
     signal, sparse, vision, window_gradient,
 };
+use crate::rules::{RuleName, Rules, families};
 
 /// The decision for a kind of node.
 #[derive(Clone, Copy, Debug)]
@@ -19,23 +17,23 @@ pub(super) enum Decision {
 }
 
 /// Families of rules, each a file.
-const FAMILIES: &[&[(&str, Rule)]] = &[
-    elementwise::RULES,
-    reduce::RULES,
-    moves::RULES,
-    quantize::RULES,
-    linear::RULES,
-    conv::RULES,
-    pool::RULES,
-    normalize::RULES,
-    index::RULES,
-    sparse::RULES,
-    vision::RULES,
-    signal::RULES,
-    loss::RULES,
-    gradient::RULES,
-    window_gradient::RULES,
-];
+static RULES: Rules<Rule> = Rules::new(&[families![
+    elementwise,
+    reduce,
+    moves,
+    quantize,
+    linear,
+    conv,
+    pool,
+    normalize,
+    index,
+    sparse,
+    vision,
+    signal,
+    loss,
+    gradient,
+    window_gradient
+]]);
 
 /// Kinds without an ONNX equivalent, and the reasons.
 const NO_EQUIVALENT: &[(&str, &str)] = &[
@@ -51,33 +49,24 @@ const NO_EQUIVALENT: &[(&str, &str)] = &[
     ("TraceEvent", "it writes timings as a side effect"),
 ];
 
-static DECISIONS: LazyLock<HashMap<&str, Decision>> = LazyLock::new(|| {
-    let rules = FAMILIES.iter().flat_map(|family| family.iter());
-    let rules = rules.map(|(kind, rule)| (*kind, Decision::Rule(*rule)));
-    let reasons = NO_EQUIVALENT.iter().map(|(kind, why)| (*kind, Decision::NoEquivalent(why)));
-    rules.chain(reasons).collect()
-});
-
 /// Returns the decision for a kind of node; `None` if the table has none.
 pub(super) fn decision(kind: &str) -> Option<Decision> {
-    DECISIONS.get(kind).copied()
+    let reason = || NO_EQUIVALENT.iter().find(|(known, _)| *known == kind);
+    let rule = RULES.get(kind).map(Decision::Rule);
+    rule.or_else(|| Some(Decision::NoEquivalent(reason()?.1)))
 }
 
-#[cfg(test)]
-mod tests {
-    use lodstone_schema::glow::nodes;
+/// Returns the names of all rules.
+pub(crate) fn names() -> impl Iterator<Item = RuleName> {
+    RULES.names()
+}
 
-    use super::{FAMILIES, NO_EQUIVALENT, decision};
+/// Returns the name of the rule of a node.
+pub(crate) fn name(kind: &str) -> Option<RuleName> {
+    RULES.name(kind)
+}
 
-    #[test]
-    fn every_kind_of_node_has_one_decision() {
-        let rules = FAMILIES.iter().flat_map(|family| family.iter().map(|(kind, _)| *kind));
-        let mut decided: Vec<&str> =
-            rules.chain(NO_EQUIVALENT.iter().map(|(kind, _)| *kind)).collect();
-        decided.sort_unstable();
-        let mut kinds: Vec<&str> = nodes().iter().map(|node| node.kind).collect();
-        kinds.sort_unstable();
-        assert_eq!(decided, kinds);
-        assert!(kinds.iter().all(|kind| decision(kind).is_some()));
-    }
+/// Returns the kinds without an ONNX equivalent.
+pub(crate) fn without_equivalent() -> impl Iterator<Item = &'static str> {
+    NO_EQUIVALENT.iter().map(|(kind, _)| *kind)
 }

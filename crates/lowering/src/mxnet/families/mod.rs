@@ -28,47 +28,42 @@ mod shape;
 mod sort;
 mod spatial;
 
-use std::collections::HashMap;
-use std::sync::LazyLock;
-
 use super::node::Rule;
+use crate::rules::{RuleName, Rules, families};
 
-const FAMILIES: &[&[(&str, Rule)]] = &[
-    activations::RULES,
-    attention::RULES,
-    boxes::RULES,
-    conv::RULES,
-    detection::RULES,
-    elementwise::RULES,
-    functions::RULES,
-    index::RULES,
-    linalg::RULES,
-    linear::RULES,
-    make::RULES,
-    normalize::RULES,
-    numpy::RULES,
-    outputs::RULES,
-    parts::RULES,
-    patches::RULES,
-    pool::RULES,
-    proposals::RULES,
-    quantized::RULES,
-    random::RULES,
-    recurrent::RULES,
-    reduce::RULES,
-    regions::RULES,
-    sequences::RULES,
-    shape::RULES,
-    sort::RULES,
-    spatial::RULES,
-];
-
-static RULES: LazyLock<HashMap<&str, Rule>> =
-    LazyLock::new(|| FAMILIES.iter().flat_map(|family| family.iter().copied()).collect());
+static RULES: Rules<Rule> = Rules::new(&[families![
+    activations,
+    attention,
+    boxes,
+    conv,
+    detection,
+    elementwise,
+    functions,
+    index,
+    linalg,
+    linear,
+    make,
+    normalize,
+    numpy,
+    outputs,
+    parts,
+    patches,
+    pool,
+    proposals,
+    quantized,
+    random,
+    recurrent,
+    reduce,
+    regions,
+    sequences,
+    shape,
+    sort,
+    spatial
+]]);
 
 /// Returns the rule of an operator, by its name without aliases.
 pub(super) fn rule(kind: &str) -> Option<Rule> {
-    RULES.get(kind).copied()
+    RULES.get(kind)
 }
 
 /// Whether an operator fills a tensor whose dims of 0 are inferred.
@@ -76,24 +71,12 @@ pub(super) fn has_open_dims(kind: &str) -> bool {
     make::FILLS.contains(&kind)
 }
 
-/// Returns the names of all operators with a rule.
-pub(super) fn kinds() -> impl Iterator<Item = &'static str> {
-    RULES.keys().copied()
+/// Returns the name of the rule of an operator.
+pub(super) fn name(kind: &str) -> Option<RuleName> {
+    RULES.name(kind)
 }
 
-#[cfg(test)]
-mod tests {
-    use lodstone_schema::mxnet::operator;
-
-    use super::*;
-
-    #[test]
-    fn each_rule_is_of_an_operator_and_none_is_of_an_alias() {
-        let all: Vec<&str> = FAMILIES.iter().copied().flatten().map(|(kind, _)| *kind).collect();
-        for kind in &all {
-            let alias = operator(kind).map(|known| known.alias_of);
-            assert_eq!(alias, Some(None), "`{kind}` is no operator, or an alias");
-        }
-        assert_eq!(all.len(), RULES.len(), "an operator has two rules");
-    }
+/// Returns the names of all rules.
+pub(super) fn names() -> impl Iterator<Item = RuleName> {
+    RULES.names()
 }

@@ -159,7 +159,7 @@ fn unread<'p>(main: &'p Block, ops: &[&'p Op]) -> Vec<&'p str> {
 /// act on variables.
 pub fn exported_kinds() -> Vec<&'static str> {
     let is_forward = |kind: &&str| !kind.ends_with("_grad") && !kind.ends_with("_grad2");
-    let lowered = super::kinds().into_iter().filter(is_forward);
+    let lowered = super::names().into_iter().map(|name| name.kind).filter(is_forward);
     let mut kinds: Vec<&str> = lowered.chain(walk::own_kinds()).chain(["feed", "fetch"]).collect();
     kinds.sort_unstable();
     kinds.dedup();

@@ -327,7 +327,7 @@ impl<'p> Walk<'p> {
 
     fn translate(&mut self, site: &Site<'p>) -> Outcome {
         let own = own(&site.op.kind);
-        if own.is_none() && !RULES.contains_key(site.op.kind.as_str()) {
+        if own.is_none() && RULES.name(&site.op.kind).is_none() {
             if let Some(domain) = &self.options.custom_domain {
                 return self.keep(site, domain);
             }
@@ -403,7 +403,7 @@ impl<'p> Walk<'p> {
     /// Lowers an operator by its rule.
     fn lower(&mut self, site: &Site<'p>) -> Outcome {
         let op = self.without_unread(site.op);
-        let rule = RULES.get(site.op.kind.as_str());
+        let rule = RULES.get(&site.op.kind);
         let rule = rule.ok_or_else(|| Finding::internal("the operator has no rule"))?;
         let replaced = self.restored_factors(site)?;
         let replaced = replaced.as_ref().map_or(&[][..], |factors| factors);

@@ -27,22 +27,10 @@ use lodstone_schema::Finding;
 
 use super::operator::{Operator, Outcome, Rule};
 use crate::onnx::{Value, int, text};
+use crate::rules::{Family, families};
 
 /// Families of rules, each a file.
-pub(super) const FAMILIES: &[&[(&str, Rule)]] = &[
-    activations::RULES,
-    conv::RULES,
-    elementwise::RULES,
-    indexing::RULES,
-    linear::RULES,
-    loss::RULES,
-    normalize::RULES,
-    pool::RULES,
-    reduce::RULES,
-    reshape::RULES,
-    sequences::RULES,
-    vision::RULES,
-];
+pub(super) const FAMILIES: &[Family<Rule>] = families!["gradients::"; activations, conv, elementwise, indexing, linear, loss, normalize, pool, reduce, reshape, sequences, vision];
 
 impl Operator<'_> {
     /// Returns the gradient of an output.

@@ -1,0 +1,208 @@
+"""Writes small Caffe2 nets of each family of operators, with what Caffe2 computes: `NAME/` and `cases.json`.
+
+Run with Python 3.8, torch==1.9.1, numpy<1.24, protobuf<3.21, future and six.
+"""
+
+import json
+from pathlib import Path
+
+import numpy as np
+from caffe2.proto import caffe2_pb2
+from caffe2.python import core, utils, workspace
+
+HERE = Path(__file__).parent
+RANDOM = np.random.RandomState(1)
+CASES = []
+
+
+def rnd(*shape, low=-1.0, high=1.0):
+    return RANDOM.uniform(low, high, shape).astype(np.float32)
+
+
+def ints(high, *shape, dtype=np.int64):
+    return RANDOM.randint(0, high, shape).astype(dtype)
+
+
+def fill(name, value):
+    """Returns the operator with which exporters store a weight."""
+    kinds = {"float32": "GivenTensorFill", "int32": "GivenTensorIntFill", "int64": "GivenTensorInt64Fill"}
+    if value.dtype == np.uint8:
+        kind, values = "GivenTensorByteStringToUInt8Fill", [value.tobytes()]
+    else:
+        kind, values = kinds[str(value.dtype)], value.flatten().tolist()
+    args = [utils.MakeArgument("shape", list(value.shape)), utils.MakeArgument("values", values)]
+    return core.CreateOperator(kind, [], [name], arg=args)
+
+
+def zero(value):
+    """The placeholder with which exporters fill an input, so that the blob exists."""
+    return np.zeros((1, 1), np.float32)
+
+
+def case(name, ops, inputs, weights=None, outputs=None, init=(), tolerance=1e-5, placeholder=zero):
+    """Runs a net and records it. `ops` are (kind, inputs, outputs, arguments)."""
+    workspace.ResetWorkspace()
+    weights = weights or {}
+    startup = caffe2_pb2.NetDef(name="init")
+    startup.op.extend([fill(key, value) for key, value in weights.items()])
+    startup.op.extend([core.CreateOperator(kind, reads, writes, **args) for kind, reads, writes, args in init])
+    startup.op.extend([fill(key, placeholder(value)) for key, value in inputs.items() if value.dtype == np.float32])
+    main = caffe2_pb2.NetDef(name=name)
+    main.op.extend([core.CreateOperator(kind, reads, writes, **args) for kind, reads, writes, args in ops])
+    filled = list(weights) + [blob for op in init for blob in op[2]]
+    main.external_input.extend(list(inputs) + filled)
+    main.external_output.extend(outputs or ops[-1][2][:1])
+    workspace.RunNetOnce(startup)
+    for key, value in inputs.items():
+        workspace.FeedBlob(key, value)
+    workspace.RunNetOnce(main)
+    folder = HERE / name
+    folder.mkdir(exist_ok=True)
+    (folder / "init_net.pb").write_bytes(startup.SerializeToString())
+    (folder / "predict_net.pb").write_bytes(main.SerializeToString())
+    describe = lambda value: {"dtype": str(value.dtype), "shape": list(value.shape), "data": [number if np.isfinite(number) else str(number) for number in value.flatten().tolist()]}
+    fetched = {key: workspace.FetchBlob(key) for key in main.external_output}
+    CASES.append({
+        "name": name,
+        "tolerance": tolerance,
+        "inputs": {key: describe(value) for key, value in inputs.items()},
+        "outputs": {key: describe(value) for key, value in fetched.items()},
+    })
+
+
+def op(kind, reads, writes, **args):
+    return (kind, reads, writes, args)
+
+
+image = rnd(2, 4, 7, 6)
+conv_w = {"w": rnd(6, 4, 3, 3), "b": rnd(6)}
+case("conv", [op("Conv", ["x", "w", "b"], ["y"], kernel=3, pad=1, stride=2)], {"x": image}, conv_w)
+case("conv_sides", [op("Conv", ["x", "w"], ["y"], kernel_h=3, kernel_w=3, pad_t=1, pad_l=2, pad_b=0, pad_r=1, dilation=2)], {"x": rnd(1, 4, 9, 9)}, {"w": rnd(6, 4, 3, 3)})
+case("conv_group", [op("Conv", ["x", "w", "b"], ["y"], kernels=[3, 3], group=2, order="NCHW")], {"x": image}, {"w": rnd(6, 2, 3, 3), "b": rnd(6)})
+case("conv_transpose", [op("ConvTranspose", ["x", "w", "b"], ["y"], kernel=3, stride=2, pad=1)], {"x": rnd(1, 3, 4, 5)}, {"w": rnd(3, 2, 3, 3), "b": rnd(2)})
+case("conv_fill_bias", [op("Conv", ["x", "w", "b"], ["y"], kernel=3)], {"x": image}, {"w": rnd(6, 4, 3, 3)}, init=[op("ConstantFill", [], ["b"], shape=[6], value=0.5)])
+case("max_pool", [op("MaxPool", ["x"], ["y"], kernel=3, stride=2, pad=1)], {"x": image})
+case("max_pool_nhwc", [op("MaxPool", ["x"], ["y"], kernel=2, stride=2, order="NHWC")], {"x": rnd(1, 6, 5, 3)})
+case("max_pool_legacy", [op("MaxPool", ["x"], ["y"], kernel=3, stride=2, legacy_pad=3)], {"x": rnd(1, 2, 8, 8)})
+case("max_pool_legacy_pad", [op("MaxPool", ["x"], ["y"], kernel=3, stride=2, pad=1, legacy_pad=3)], {"x": rnd(1, 2, 8, 7)})
+case("average_pool", [op("AveragePool", ["x"], ["y"], kernel=2, stride=2)], {"x": image})
+case("average_pool_legacy", [op("AveragePool", ["x"], ["y"], kernel=3, stride=2, legacy_pad=3)], {"x": rnd(1, 2, 8, 8)})
+case("average_pool_global", [op("AveragePool", ["x"], ["y"], global_pooling=1)], {"x": image})
+case("average_pool_global_nhwc", [op("AveragePool", ["x"], ["y"], global_pooling=1, order="NHWC")], {"x": rnd(2, 5, 4, 3)})
+case("resize_nearest", [op("ResizeNearest", ["x"], ["y"], height_scale=2.0, width_scale=1.5)], {"x": rnd(1, 2, 3, 4)})
+case("batch_norm", [op("SpatialBN", ["x", "s", "b", "m", "v"], ["y"], is_test=1, epsilon=1e-3)], {"x": image}, {"s": rnd(4), "b": rnd(4), "m": rnd(4), "v": rnd(4, low=0.5)})
+case("lrn", [op("LRN", ["x"], ["y", "scale"], size=3, alpha=1e-2, beta=0.75, bias=1.0)], {"x": image})
+case("softmax", [op("Softmax", ["x"], ["y"])], {"x": rnd(3, 5)})
+case("softmax_axis", [op("Softmax", ["x"], ["y"], axis=2)], {"x": rnd(2, 3, 4)})
+case("layer_norm", [op("LayerNorm", ["x"], ["y", "m", "s"], axis=1, epsilon=1e-3)], {"x": rnd(3, 5)})
+case("channel_shuffle", [op("ChannelShuffle", ["x"], ["y"], group=2, kernel=1)], {"x": image})
+case("fc", [op("FC", ["x", "w", "b"], ["y"])], {"x": rnd(3, 5)}, {"w": rnd(4, 5), "b": rnd(4)})
+case("fc_flattened", [op("FC", ["x", "w", "b"], ["y"])], {"x": rnd(2, 3, 1, 2)}, {"w": rnd(4, 6), "b": rnd(4)})
+case("fc_axis", [op("FC", ["x", "w", "b"], ["y"], axis=2)], {"x": rnd(2, 3, 5)}, {"w": rnd(4, 5), "b": rnd(4)})
+case("fc_transposed", [op("FCTransposed", ["x", "w", "b"], ["y"])], {"x": rnd(3, 5)}, {"w": rnd(5, 4), "b": rnd(4)})
+case("matmul", [op("MatMul", ["x", "y"], ["z"], trans_b=1)], {"x": rnd(3, 5), "y": rnd(4, 5)})
+case("batch_matmul", [op("BatchMatMul", ["x", "y"], ["z"], trans_a=1, broadcast=1)], {"x": rnd(2, 3, 5, 4), "y": rnd(3, 5, 6)})
+case("arithmetic", [op("Add", ["x", "y"], ["a"]), op("Mul", ["a", "y"], ["a"]), op("Sub", ["a", "x"], ["b"]), op("Div", ["b", "y"], ["z"])], {"x": rnd(3, 4), "y": rnd(3, 4, low=0.5)})
+case("broadcast", [op("Add", ["x", "b"], ["a"], broadcast=1, axis=1), op("Mul", ["a", "c"], ["z"], broadcast=1)], {"x": rnd(2, 3, 4), "b": rnd(3), "c": rnd(4)})
+case("sums", [op("Sum", ["x", "y", "z"], ["s"]), op("Mean", ["s", "x"], ["m"]), op("Max", ["m", "y"], ["a"]), op("Min", ["a", "z"], ["b"])], {"x": rnd(2, 3), "y": rnd(2, 3), "z": rnd(2, 3)})
+case("compare", [op("LT", ["x", "y"], ["a"]), op("GE", ["x", "y"], ["b"]), op("And", ["a", "a"], ["c"]), op("Or", ["c", "b"], ["d"]), op("Not", ["a"], ["e"])], {"x": rnd(2, 3), "y": rnd(2, 3)}, outputs=["a", "b", "c", "d", "e"])
+case("unary", [op("Relu", ["x"], ["a"]), op("Sigmoid", ["x"], ["b"]), op("Tanh", ["x"], ["c"]), op("Exp", ["x"], ["d"]), op("Abs", ["x"], ["e"]), op("Negative", ["x"], ["f"]), op("Sqr", ["x"], ["g"]), op("Sqrt", ["e"], ["h"]), op("Log", ["d"], ["i"]), op("Softplus", ["x"], ["j"]), op("Swish", ["x"], ["k"]), op("Sign", ["x"], ["l"]), op("Floor", ["x"], ["m"]), op("Ceil", ["x"], ["n"]), op("LeakyRelu", ["x"], ["o"]), op("Sin", ["x"], ["p"]), op("Clip", ["x"], ["q"], min=-0.5, max=0.25), op("Scale", ["x"], ["r"], scale=3.0)], {"x": rnd(2, 5)}, outputs=list("abcdefghijklmnopqr"), tolerance=1e-4)
+case("in_place", [op("Relu", ["x"], ["x2"]), op("Relu", ["x2"], ["x2"]), op("Add", ["x2", "x"], ["x2"]), op("Copy", ["x2"], ["y"]), op("StopGradient", ["y"], ["z"]), op("Dropout", ["z"], ["w", "mask"], is_test=1)], {"x": rnd(2, 3)})
+case("prelu", [op("PRelu", ["x", "s"], ["y"])], {"x": image}, {"s": rnd(4)})
+case("cast", [op("Cast", ["x"], ["i"], to=caffe2_pb2.TensorProto.INT32), op("Cast", ["i"], ["y"], to=caffe2_pb2.TensorProto.FLOAT)], {"x": rnd(2, 3, low=-9, high=9)}, outputs=["i", "y"])
+case("move", [op("Transpose", ["x"], ["a"], axes=[2, 0, 1]), op("Reshape", ["a"], ["b", "old"], shape=[0, -1]), op("Flatten", ["x"], ["c"]), op("ExpandDims", ["b"], ["d"], dims=[0, 3]), op("Squeeze", ["d"], ["e"], dims=[0]), op("Slice", ["x"], ["f"], starts=[0, 1, 0], ends=[-1, -2, -1]), op("Split", ["x"], ["g", "h"], axis=2, split=[1, 3]), op("Concat", ["g", "h"], ["i", "sizes"], axis=2), op("Concat", ["g", "g"], ["j", "more"], axis=1, add_axis=1), op("Tile", ["g"], ["k"], tiles=3, axis=1)], {"x": rnd(2, 3, 4)}, outputs=["b", "c", "d", "e", "f", "g", "h", "i", "j", "k", "old"])
+case("layouts", [op("NCHW2NHWC", ["x"], ["a"]), op("NHWC2NCHW", ["a"], ["b"])], {"x": image}, outputs=["a", "b"])
+case("reduce", [op("ReduceSum", ["x"], ["a"], axes=[1], keepdims=0), op("ReduceMean", ["x"], ["b"], axes=[0, 2], keepdims=1), op("ReduceMax", ["x"], ["c"], axes=[2]), op("ReduceMin", ["x"], ["d"], axes=[-1], keepdims=0), op("ReduceBackSum", ["x"], ["e"]), op("ReduceBackMean", ["x"], ["f"]), op("ArgMax", ["x"], ["g"], axis=1), op("ArgMin", ["x"], ["h"], axis=2, keepdims=0)], {"x": rnd(2, 3, 4)}, outputs=list("abcdefgh"))
+case("top_k", [op("TopK", ["x"], ["v", "i"], k=2)], {"x": rnd(3, 5)}, outputs=["v"])
+case("gather", [op("Gather", ["t", "i"], ["y"]), op("BatchGather", ["u", "j"], ["z"])], {"t": rnd(5, 3), "i": ints(5, 2, 2), "u": rnd(2, 4, 3), "j": ints(4, 3)}, outputs=["y", "z"])
+lengths, indices = np.array([2, 0, 3], np.int32), ints(6, 5)
+case("sparse_lengths", [op("SparseLengthsSum", ["t", "i", "l"], ["y"]), op("SparseLengthsWeightedSum", ["t", "w", "i", "l"], ["z"])], {"i": indices, "l": lengths, "w": rnd(5)}, {"t": rnd(6, 3)}, outputs=["y", "z"])
+table = rnd(6, 4)
+workspace.FeedBlob("t", table)
+workspace.RunOperatorOnce(core.CreateOperator("FloatToFused8BitRowwiseQuantized", ["t"], ["q"]))
+case("sparse_lengths_8", [op("SparseLengthsSumFused8BitRowwise", ["q", "i", "l"], ["y"]), op("SparseLengthsWeightedSumFused8BitRowwise", ["q", "w", "i", "l"], ["z"])], {"i": indices, "l": lengths, "w": rnd(5)}, {"q": workspace.FetchBlob("q")}, outputs=["y", "z"])
+workspace.FeedBlob("t", table)
+workspace.RunOperatorOnce(core.CreateOperator("FloatToFused4BitRowwiseQuantized", ["t"], ["q"]))
+case("sparse_lengths_4", [op("SparseLengthsSumFused4BitRowwise", ["q", "i", "l"], ["y"])], {"i": indices, "l": lengths}, {"q": workspace.FetchBlob("q")}, tolerance=2e-3)
+workspace.FeedBlob("t", table)
+workspace.RunOperatorOnce(core.CreateOperator("FloatToRowwiseQuantized8Bits", ["t"], ["q", "s"]))
+case("sparse_lengths_rowwise", [op("SparseLengthsSum8BitsRowwise", ["q", "i", "l", "s"], ["y"])], {"i": indices, "l": lengths}, {"q": workspace.FetchBlob("q"), "s": workspace.FetchBlob("s")})
+case("lengths", [op("LengthsSum", ["x", "l"], ["y"]), op("LengthsToRanges", ["l"], ["r"])], {"x": rnd(5, 2), "l": lengths}, outputs=["y", "r"])
+case("constants", [op("Shape", ["x"], ["s"]), op("ConstantFill", ["s"], ["c"], input_as_shape=1, value=2.5), op("ConstantFill", [], ["d"], shape=[2, 3], value=4, dtype=caffe2_pb2.TensorProto.INT32), op("Add", ["c", "x"], ["y"])], {"x": rnd(2, 3)}, outputs=["s", "d", "y"])
+case("mod", [op("Mod", ["x"], ["y"], divisor=5)], {"x": ints(40, 6)})
+case("int8", [
+    op("Int8Quantize", ["x"], ["q"], Y_scale=0.02, Y_zero_point=128),
+    op("Int8Conv", ["q", "w", "b"], ["c"], kernel=2, order="NHWC", Y_scale=0.05, Y_zero_point=120),
+    op("Int8Relu", ["c"], ["r"], Y_scale=0.05, Y_zero_point=120),
+    op("Int8MaxPool", ["r"], ["p"], kernel=2, stride=1, order="NHWC", Y_scale=0.05, Y_zero_point=120),
+    op("Int8Dequantize", ["p"], ["y"]),
+], {"x": rnd(1, 4, 4, 3)}, init=[
+    op("Int8GivenTensorFill", [], ["w"], shape=[4, 2, 2, 3], values=bytes(RANDOM.randint(0, 256, 48).astype(np.uint8)), Y_scale=0.01, Y_zero_point=127),
+    op("Int8GivenIntTensorFill", [], ["b"], shape=[4], values=[10, -20, 300, 0], Y_scale=0.02 * 0.01, Y_zero_point=0),
+], tolerance=0.051)
+# A weight that is filled twice, and one that the startup net computes.
+case("computed_weights", [op("Mul", ["x", "w"], ["a"]), op("Add", ["a", "v"], ["y"])], {"x": rnd(2, 3)}, {"v": rnd(2, 3)}, init=[
+    op("GivenTensorFill", [], ["w"], shape=[2, 3], values=[1.0] * 6),
+    op("Copy", ["w"], ["u"]),
+    op("GivenTensorFill", [], ["w"], shape=[2, 3], values=[2.0] * 6),
+    op("Add", ["w", "u"], ["w"]),
+])
+# Operators that Glow's loader does not have.
+case("instance_norm", [op("InstanceNorm", ["x", "s", "b"], ["y"], epsilon=1e-3)], {"x": image}, {"s": rnd(4), "b": rnd(4)})
+case("affine_channel", [op("AffineChannel", ["x", "s", "b"], ["y"], order="NCHW")], {"x": image}, {"s": rnd(4), "b": rnd(4)})
+case("exponential", [op("Elu", ["x"], ["a"], alpha=0.7), op("Selu", ["x"], ["b"]), op("Selu", ["x"], ["c"], alpha=1.5, scale=1.2), op("Softsign", ["x"], ["d"])], {"x": rnd(3, 5, low=-3, high=3)}, outputs=list("abcd"))
+case("pad", [op("PadImage", ["x"], ["a"], pad=2, value=0.5), op("PadImage", ["x"], ["b"], pad_t=1, pad_l=2, pad_b=3, pad_r=0, mode="reflect"), op("PadImage", ["x"], ["c"], pads=[0, 1, 2, 3], mode="edge")], {"x": image}, outputs=list("abc"))
+case("pad_nhwc", [op("PadImage", ["x"], ["y"], pad_t=1, pad_r=2, mode="reflect", order="NHWC")], {"x": rnd(1, 3, 4, 2)})
+# Filters have the order of the image.
+nhwc = rnd(2, 7, 6, 4)
+case("conv_nhwc", [op("Conv", ["x", "w", "b"], ["y"], kernel=3, pad=1, stride=2, order="NHWC")], {"x": nhwc}, {"w": rnd(6, 3, 3, 4), "b": rnd(6)})
+case("conv_nhwc_group", [op("Conv", ["x", "w", "b"], ["y"], kernel_h=2, kernel_w=3, group=2, order="NHWC")], {"x": nhwc}, {"w": rnd(6, 2, 3, 2), "b": rnd(6)})
+case("conv_nhwc_depthwise", [op("Conv", ["x", "w"], ["y"], kernel=3, group=4, dilation=2, order="NHWC")], {"x": nhwc}, {"w": rnd(4, 3, 3, 1)})
+case("conv_transpose_nhwc", [op("ConvTranspose", ["x", "w", "b"], ["y"], kernel_h=2, kernel_w=3, stride=2, pad=1, order="NHWC")], {"x": rnd(1, 4, 5, 3)}, {"w": rnd(3, 2, 3, 2), "b": rnd(2)})
+# Pads of old releases; sides count only together.
+case("conv_legacy_same", [op("Conv", ["x", "w"], ["y"], kernel=3, stride=2, legacy_pad=2)], {"x": rnd(1, 4, 8, 7)}, {"w": rnd(6, 4, 3, 3)})
+case("conv_legacy_caffe", [op("Conv", ["x", "w"], ["y"], kernel=3, stride=2, pad=1, legacy_pad=3)], {"x": rnd(1, 4, 8, 7)}, {"w": rnd(6, 4, 3, 3)})
+case("conv_legacy_valid", [op("Conv", ["x", "w"], ["y"], kernel=2, stride=2, legacy_pad=1)], {"x": rnd(1, 4, 8, 7)}, {"w": rnd(6, 4, 2, 2)})
+case("conv_one_side", [op("Conv", ["x", "w"], ["y"], kernel=3, pad_t=1)], {"x": rnd(1, 4, 8, 7)}, {"w": rnd(6, 4, 3, 3)})
+case("max_pool_same", [op("MaxPool", ["x"], ["y"], kernel=3, stride=2, legacy_pad=2)], {"x": rnd(1, 2, 8, 7)})
+# A kernel below the stride: the windows begin at the first element, since the pads are not negative.
+case("average_pool_same", [op("AveragePool", ["x"], ["y"], kernel=2, stride=3, legacy_pad=2)], {"x": rnd(1, 2, 8, 7)})
+# The last window begins inside the image and reaches beyond by its whole stride.
+case("max_pool_caffe", [op("MaxPool", ["x"], ["y"], kernel=2, stride=2, legacy_pad=3)], {"x": rnd(1, 2, 5, 7)})
+case("average_pool_caffe", [op("AveragePool", ["x"], ["y"], kernel=3, stride=2, pad=1, legacy_pad=3, count_include_pad=1)], {"x": rnd(1, 2, 8, 7)})
+# Means are of the elements inside the image.
+case("average_pool_pad", [op("AveragePool", ["x"], ["y"], kernel=3, stride=2, pad=1)], {"x": image})
+case("average_pool_pads_nhwc", [op("AveragePool", ["x"], ["y"], kernel=3, pad_t=2, pad_l=1, pad_b=0, pad_r=1, order="NHWC")], {"x": rnd(1, 6, 5, 3)})
+case("average_pool_counted", [op("AveragePool", ["x"], ["y"], kernel=3, stride=2, pad=1, count_include_pad=1)], {"x": image})
+case("int8_average_pool", [
+    op("Int8Quantize", ["x"], ["q"], Y_scale=0.02, Y_zero_point=128),
+    op("Int8AveragePool", ["q"], ["p"], kernel=3, stride=2, pad=1, order="NHWC", Y_scale=0.02, Y_zero_point=128),
+    op("Int8Dequantize", ["p"], ["y"]),
+], {"x": rnd(1, 5, 5, 3)}, tolerance=0.021)
+case("gelu", [op("Gelu", ["x"], ["a"]), op("Gelu", ["x"], ["b"], fast_gelu=1)], {"x": rnd(3, 5, low=-4, high=4)}, outputs=list("ab"))
+case("pow_exponent", [op("Pow", ["x"], ["y"], exponent=2.5)], {"x": rnd(3, 4, low=0.1, high=2)})
+# The startup net fills inputs without elements, as Detectron does, or with an example.
+scaled = [op("Conv", ["x", "w"], ["a"], kernel=3), op("Relu", ["a"], ["a"]), op("Mul", ["a", "k"], ["y"], broadcast=1)]
+case("input_empty", scaled, {"x": rnd(1, 4, 5, 5)}, {"w": rnd(2, 4, 3, 3), "k": rnd(1)}, placeholder=lambda value: np.zeros((0,), np.float32))
+case("input_example", scaled, {"x": rnd(1, 4, 5, 5)}, {"w": rnd(2, 4, 3, 3), "k": rnd(1)}, placeholder=lambda value: rnd(*value.shape))
+case("unary_more", [op("Acos", ["x"], ["a"]), op("Asin", ["x"], ["b"]), op("Atan", ["x"], ["c"]), op("Cos", ["x"], ["d"]), op("Erf", ["x"], ["e"]), op("Reciprocal", ["y"], ["f"]), op("Rsqrt", ["y"], ["g"]), op("Logit", ["y"], ["h"]), op("Alias", ["x"], ["i"]), op("EnsureDense", ["x"], ["j"]), op("EnsureCPUOutput", ["x"], ["k"])], {"x": rnd(3, 4, low=-0.9, high=0.9), "y": rnd(3, 4, low=0.1, high=0.9)}, outputs=list("abcdefghijk"))
+case("half", [op("FloatToHalf", ["x"], ["a"]), op("HalfToFloat", ["a"], ["b"])], {"x": rnd(3, 4)}, outputs=["b"])
+nan = rnd(3, 4)
+nan[1, 2] = np.nan
+case("replace_nan", [op("ReplaceNaN", ["x"], ["a"], value=1.5)], {"x": nan})
+case("compare_more", [op("EQ", ["x", "y"], ["a"]), op("NE", ["x", "y"], ["b"]), op("GT", ["x", "y"], ["c"]), op("LE", ["x", "y"], ["d"]), op("Xor", ["a", "c"], ["e"])], {"x": ints(3, 3, 4), "y": ints(3, 3, 4)}, outputs=list("abcde"))
+case("dot_product", [op("DotProduct", ["x", "y"], ["a"])], {"x": rnd(3, 4), "y": rnd(3, 4)})
+case("elementwise_linear", [op("ElementwiseLinear", ["x", "w", "b"], ["a"])], {"x": rnd(3, 4)}, {"w": rnd(4), "b": rnd(4)})
+case("cross_entropy", [op("SigmoidCrossEntropyWithLogits", ["x", "t"], ["a"]), op("AveragedLoss", ["a"], ["b"])], {"x": rnd(3, 4), "t": rnd(3, 4, low=0)}, outputs=["a", "b"])
+case("dense_rows", [op("SparseToDense", ["i", "v", "m"], ["a"])], {"i": np.array([1, 3, 1], np.int32), "v": rnd(3, 2), "m": rnd(5, 1)})
+case("dense_mask", [op("SparseToDenseMask", ["i", "v", "d", "l"], ["a"], mask=[2, 5, 7])], {"i": np.array([5, 2, 9, 7], np.int64), "v": rnd(4, 2), "d": rnd(2), "l": np.array([3, 1], np.int32)})
+case("batch_dense", [op("BatchSparseToDense", ["l", "i", "v"], ["a"], dense_last_dim=5)], {"l": np.array([2, 1], np.int64), "i": np.array([0, 3, 4], np.int64), "v": rnd(3)})
+case("one_hots", [op("BatchOneHot", ["x", "l", "v"], ["a"])], {"x": ints(3, 4, 2), "l": np.array([2, 3], np.int32), "v": np.array([0, 1, 0, 1, 2], np.int64)})
+case("ranges", [op("GatherRanges", ["x", "r"], ["a", "b"])], {"x": rnd(6), "r": np.array([[[0, 1], [2, 2]], [[4, 1], [5, 1]]], np.int32)}, outputs=["a", "b"])
+case("scatter_assign", [op("Copy", ["x"], ["a"]), op("ScatterAssign", ["a", "i", "s"], ["a"])], {"x": rnd(4, 3), "i": np.array([2, 0], np.int32), "s": rnd(2, 3)}, outputs=["a"])
+case("lengths_range", [op("LengthsRangeFill", ["l"], ["a"])], {"l": np.array([2, 0, 3], np.int32)})
+case("box_cox", [op("BatchBoxCox", ["x", "l1", "l2"], ["a"])], {"x": rnd(3, 4, low=0.1)}, {"l1": rnd(4, low=0.2), "l2": rnd(4, low=0.2)}, tolerance=1e-4)
+case("lp_norm", [op("LpNorm", ["x"], ["a"], p=1), op("LpNorm", ["x"], ["b"], p=2)], {"x": rnd(3, 4)}, outputs=["a", "b"])
+case("flatten_to_vec", [op("FlattenToVec", ["x"], ["a"]), op("ResizeLike", ["a", "y"], ["b"])], {"x": rnd(3, 4), "y": rnd(2, 6)}, outputs=["a", "b"])
+case("lengths_8", [op("SparseLengthsWeightedSum8BitsRowwise", ["q", "w", "i", "l", "s"], ["y"])], {"i": ints(6, 5), "l": np.array([2, 3], np.int32), "w": rnd(5)}, {"q": RANDOM.randint(0, 255, (6, 4)).astype(np.uint8), "s": rnd(6, 2, low=0.1)})
+(HERE / "cases.json").write_text(json.dumps(CASES, indent=1) + "\n")

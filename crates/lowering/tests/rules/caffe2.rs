@@ -1,0 +1,77 @@
+//! Nets that Caffe2 ran (`golden/caffe2/make_caffe2.py`).
+
+use lodstone_formats::caffe2;
+use lodstone_model::{DType, Dialect, Tensor};
+use lodstone_store::Blob;
+use serde_json::Value as Json;
+
+use super::evaluate::{declare, difference, lowered, open};
+use super::{Case, root};
+
+/// Nets that are not supported, and why.
+const UNSUPPORTED: &[(&str, &str)] = &[
+    ("batch_dense", "Glow has results of one column only"),
+    ("lengths_range", "shapes of Glow are fixed"),
+    ("ranges", "shapes of Glow are fixed"),
+];
+
+pub(crate) fn cases() -> Vec<Case> {
+    let text = std::fs::read(root().join("tests/golden/caffe2/cases.json")).unwrap();
+    let cases: Vec<Json> = serde_json::from_slice(&text).unwrap();
+    cases.into_iter().map(case).collect()
+}
+
+fn case(case: Json) -> Case {
+    let name = case["name"].as_str().unwrap().to_owned();
+    let path = root().join("tests/golden/caffe2").join(&name);
+    let mut model = open(&caffe2::BINARY, &path).unwrap();
+    // Constants are filled by the startup program.
+    let programs = model.programs.iter().flat_map(|(_, program)| program.ops());
+    let ops: Vec<_> = programs.cloned().collect();
+    Case::new(Dialect::Caffe2, &name, ops.iter(), move || {
+        let inputs = tensors(&case["inputs"]);
+        declare(&mut model, &inputs);
+        let near = case["tolerance"].as_f64().unwrap();
+        let name = case["name"].as_str().unwrap();
+        let reason = UNSUPPORTED.iter().find(|(known, _)| *known == name).map(|(_, why)| why);
+        let found = match (lowered(model, &inputs), reason) {
+            (Ok(found), None) => found,
+            (Err(error), Some(reason)) if error.contains(reason) => return None,
+            (Err(error), _) => return Some(error),
+            (Ok(_), Some(_)) => return Some("it is supported".to_owned()),
+        };
+        tensors(&case["outputs"]).into_iter().find_map(|(name, recorded)| {
+            let Some((_, found)) = found.iter().find(|(found, _)| *found == name) else {
+                return Some(format!("there is no output `{name}`"));
+            };
+            difference(found, &recorded, near).map(|wrong| format!("`{name}`: {wrong}"))
+        })
+    })
+}
+
+fn tensors(json: &Json) -> Vec<(String, Tensor)> {
+    json.as_object().unwrap().iter().map(|(name, it)| (name.clone(), tensor(it))).collect()
+}
+
+/// Returns a recorded tensor: its `dtype`, `shape`, and elements as `data`.
+fn tensor(json: &Json) -> Tensor {
+    let list = |name: &str| json[name].as_array().unwrap().iter();
+    let shape = list("shape").map(|dim| dim.as_u64().unwrap()).collect();
+    // JSON has no number that is not finite.
+    let number = |it: &Json| match it {
+        Json::Bool(value) => f64::from(u8::from(*value)),
+        Json::String(text) => text.parse().unwrap(),
+        it => it.as_f64().unwrap(),
+    };
+    let numbers = || list("data").map(number);
+    let dtype = DType::from_name(json["dtype"].as_str().unwrap()).unwrap();
+    let bytes: Vec<u8> = match dtype {
+        DType::Float32 => numbers().flat_map(|it| (it as f32).to_le_bytes()).collect(),
+        DType::Int64 => numbers().flat_map(|it| (it as i64).to_le_bytes()).collect(),
+        DType::Int32 => numbers().flat_map(|it| (it as i32).to_le_bytes()).collect(),
+        DType::Int8 => numbers().map(|it| (it as i8).cast_unsigned()).collect(),
+        DType::Uint8 | DType::Bool => numbers().map(|it| it as u8).collect(),
+        other => panic!("{other}"),
+    };
+    Tensor::dense(dtype, shape, Blob::memory(bytes))
+}

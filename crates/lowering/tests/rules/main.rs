@@ -1,0 +1,110 @@
+//! Every rule computes what its framework computed: files and results that the frameworks recorded, translated to ONNX, and
+//! evaluated by the engine.
+//!
+//! A case is a test, named by its dialect and the rules that it tries: `torch::index::aten::gather`, where `index` is the
+//! file of the rule. `cargo test -p lodstone-lowering torch::index` runs those of a file. The rules without a case are
+//! listed in `untried.txt`, which may only get shorter (`LODSTONE_REWRITE_EXPECTED=1` writes it).
+#![expect(clippy::disallowed_methods, reason = "tests read their own files")]
+#![expect(clippy::unwrap_used, clippy::panic, reason = "tests")]
+#![expect(clippy::indexing_slicing, reason = "an index out of range fails the test")]
+#![expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "recorded numbers fit"
+)]
+
+mod caffe2;
+mod evaluate;
+mod mxnet;
+mod paddle;
+#[expect(dead_code, reason = "the tests of the executor use more of it")]
+#[path = "../../../paddle/tests/operators/recorded.rs"]
+mod recorded;
+mod tables;
+mod torch;
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+
+use libtest_mimic::{Arguments, Failed, Trial};
+use lodstone_lowering::{RuleName, rule_of, rules};
+use lodstone_model::{Dialect, Op};
+
+/// A recorded run of a program.
+struct Case {
+    dialect: Dialect,
+    name: String,
+    /// The rules that its operators have.
+    rules: BTreeSet<RuleName>,
+    /// Returns how the results differ from the recorded ones.
+    difference: Box<dyn FnOnce() -> Option<String> + Send>,
+}
+
+impl Case {
+    fn new<'o>(
+        dialect: Dialect,
+        name: &str,
+        ops: impl Iterator<Item = &'o Op>,
+        difference: impl FnOnce() -> Option<String> + Send + 'static,
+    ) -> Self {
+        let rules = ops.filter_map(|op| rule_of(dialect, op)).collect();
+        Self { dialect, name: name.to_owned(), rules, difference: Box::new(difference) }
+    }
+
+    fn trial(self) -> Trial {
+        let dialect = self.dialect.name();
+        let rules = self.rules.iter().map(|it| format!("{dialect}::{}::{}", it.family, it.kind));
+        let rules: Vec<String> = rules.collect();
+        let name = format!("{} ({dialect} {})", rules.join(" "), self.name);
+        Trial::test(name, || (self.difference)().map_or(Ok(()), |what| Err(Failed::from(what))))
+    }
+}
+
+/// Dialects whose rules are tried here.
+const DIALECTS: [Dialect; 4] = [Dialect::Paddle, Dialect::Mxnet, Dialect::Caffe2, Dialect::Torch];
+
+/// Fails if a rule that is not listed has no case, or one that is listed has.
+fn untried(cases: &[Case]) -> impl FnOnce() -> Result<(), Failed> + Send + 'static {
+    let mut lines = Vec::new();
+    for dialect in DIALECTS {
+        let cases = cases.iter().filter(|case| case.dialect == dialect);
+        let tried: BTreeSet<RuleName> = cases.flat_map(|case| case.rules.iter().copied()).collect();
+        let all: BTreeSet<RuleName> = rules(dialect).into_iter().collect();
+        let name = dialect.name();
+        lines
+            .extend(all.difference(&tried).map(|it| format!("{name}::{}::{}", it.family, it.kind)));
+    }
+    move || {
+        let path = root().join("tests/rules/untried.txt");
+        let listed = std::fs::read_to_string(&path)?;
+        let listed: BTreeSet<&str> = listed.lines().collect();
+        let untried: BTreeSet<&str> = lines.iter().map(String::as_str).collect();
+        if std::env::var_os("LODSTONE_REWRITE_EXPECTED").is_some() {
+            let text: String = untried.iter().map(|line| format!("{line}\n")).collect();
+            return Ok(std::fs::write(path, text)?);
+        }
+        let (more, fewer): (Vec<_>, Vec<_>) =
+            (untried.difference(&listed).collect(), listed.difference(&untried).collect());
+        match more.is_empty() && fewer.is_empty() {
+            true => Ok(()),
+            false => Err(format!("rules without a case: {more:?}; with one: {fewer:?}").into()),
+        }
+    }
+}
+
+fn root() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR"))
+}
+
+fn main() {
+    let arguments = Arguments::from_args();
+    let mut cases = torch::cases();
+    cases.extend(mxnet::cases());
+    cases.extend(caffe2::cases());
+    cases.extend(paddle::cases());
+    let untried = untried(&cases);
+    let mut trials: Vec<Trial> = cases.into_iter().map(Case::trial).collect();
+    trials.push(Trial::test("rules_without_a_case_are_listed", untried));
+    trials.extend(tables::trials());
+    libtest_mimic::run(&arguments, trials).exit();
+}
