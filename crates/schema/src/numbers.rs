@@ -15,6 +15,7 @@
 
 use std::any::type_name;
 use std::fmt;
+use std::ops::Range;
 
 use lodstone_model::Dim;
 
@@ -87,6 +88,11 @@ impl Rank {
         length(self.0)
     }
 
+    /// Returns the axes as attributes of operators have them, in order.
+    pub const fn numbers(self) -> Range<i64> {
+        0..self.number()
+    }
+
     /// Returns an axis; negative ones count from the end.
     ///
     /// # Errors
@@ -129,6 +135,12 @@ impl Axis {
 impl PartialEq<usize> for Rank {
     fn eq(&self, other: &usize) -> bool {
         self.0 == *other
+    }
+}
+
+impl PartialEq<Rank> for usize {
+    fn eq(&self, other: &Rank) -> bool {
+        *self == other.0
     }
 }
 

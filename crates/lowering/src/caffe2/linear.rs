@@ -1,6 +1,7 @@
 //! Products of matrices.
 
 use lodstone_schema::glow::{ElemKind, Type};
+use lodstone_schema::numbers::length;
 
 use super::rules::{flattened, of_kind, product, quantized, transposed};
 use crate::glow::from_onnx::graph::{MemberValue, Value};
@@ -236,10 +237,8 @@ pub(super) fn tiled(
     let dim = shape.get_mut(axis).ok_or_else(|| format!("there is no axis {axis}"))?;
     *dim = dim.checked_mul(count).ok_or("the shape is too large")?;
     let of = cx.shaped(value, shape);
-    let members = vec![
-        ("Count", MemberValue::Int(count)),
-        ("Axis", MemberValue::Int(crate::glow::from_onnx::op::long(axis))),
-    ];
+    let members =
+        vec![("Count", MemberValue::Int(count)), ("Axis", MemberValue::Int(length(axis)))];
     cx.node("Tile", "tileDim", &[value], members, of)
 }
 

@@ -1,11 +1,12 @@
 //! Pools, and other operators that change the size of images.
 
 use lodstone_schema::glow::{ElemKind, Type};
+use lodstone_schema::numbers::length;
 
 use super::conv::{Window, pads};
 use super::rules::{channels_first, channels_last, image, is_nhwc, of_kind, quantized};
 use crate::glow::from_onnx::graph::{MemberValue, Value};
-use crate::glow::from_onnx::op::{Cx, Fault, Outcome, Rule, long, one};
+use crate::glow::from_onnx::op::{Cx, Fault, Outcome, Rule, one};
 
 pub(super) const RULES: &[(&str, Rule)] = &[
     ("AveragePool", |cx| average(cx, false)),
@@ -111,7 +112,7 @@ fn pad(cx: &mut Cx<'_>) -> Outcome {
         *dim += before + after;
     }
     let members = vec![
-        ("Mode", MemberValue::Int(long(mode))),
+        ("Mode", MemberValue::Int(length(mode))),
         ("Pads", MemberValue::Ints(sides.to_vec())),
         ("Value", MemberValue::Float(cx.float("value", 0.0)?)),
     ];

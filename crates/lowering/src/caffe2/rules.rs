@@ -1,5 +1,6 @@
 //! The table of rules by kind, and what many rules need.
 
+use lodstone_schema::numbers::length;
 use std::collections::HashMap;
 use std::sync::LazyLock;
 
@@ -13,7 +14,7 @@ use super::{
     unary,
 };
 use crate::glow::from_onnx::graph::{MemberValue, Value};
-use crate::glow::from_onnx::op::{Cx, Fault, Rule, long};
+use crate::glow::from_onnx::op::{Cx, Fault, Rule};
 
 /// All rules, by the kind of the operator.
 static RULES: LazyLock<HashMap<&str, Rule>> = LazyLock::new(|| {
@@ -92,7 +93,7 @@ pub(super) fn transposed(
     let layout =
         LAYOUTS.iter().find(|(known, _)| *known == order).map_or("*", |(_, layout)| layout);
     let members = vec![
-        ("Shuffle", MemberValue::Ints(order.iter().map(|axis| long(*axis)).collect())),
+        ("Shuffle", MemberValue::Ints(order.iter().map(|axis| length(*axis)).collect())),
         ("Layout", MemberValue::Text(layout.to_owned())),
     ];
     cx.node("Transpose", suffix, &[value], members, of)

@@ -10,6 +10,7 @@
 //! Loops and choices become operators with blocks. Other inputs are values of the graph around a block, which ONNX allows
 //! a block to read.
 
+use lodstone_schema::numbers::{exact, length};
 use std::collections::HashSet;
 
 use lodstone_model::{Attribute, AttributeValue, Block, DType, Dim, Op};
@@ -152,7 +153,7 @@ impl<'m> Walk<'m> {
             ops: ops.into_iter().chain(copies).collect(),
             ..Block::default()
         });
-        Ok(AttributeValue::Block(i32::try_from(self.blocks.len()).unwrap_or(i32::MAX)))
+        Ok(AttributeValue::Block(exact(self.blocks.len())?))
     }
 
     /// Creates an input of a block.
@@ -257,7 +258,7 @@ pub(super) fn scan(
 ) -> Outcome<Vec<Value>> {
     let block = walk.block(&op.name, inputs, ops, results)?;
     let outputs = results.len().saturating_sub(given.len().saturating_sub(scanned));
-    let count = i64::try_from(scanned).unwrap_or(i64::MAX);
+    let count = length(scanned);
     let mut attributes = vec![body("body", block), int("num_scan_inputs", count)];
     if is_reverse {
         attributes.push(ints("scan_input_directions", &vec![1; scanned]));
@@ -350,13 +351,12 @@ fn padded(walk: &mut Walk<'_>, value: &Value, most: i64) -> Outcome {
     let (limit, count) = (graph.longs(&[most]), graph.dim(value, 0)?);
     let missing = graph.sub(&limit, &count)?;
     let rank = value.rank()?;
-    let before = graph.longs(&vec![0; rank]);
-    let after = graph.longs(&vec![0; rank.saturating_sub(1)]);
+    let before = graph.longs(&vec![0; rank.count()]);
+    let after = graph.longs(&vec![0; rank.count().saturating_sub(1)]);
     let pads = graph.concat(&[&before, &missing, &after], 0)?;
     let padded = graph.call("Pad", &[value, &pads], [])?;
-    let dims: Option<Vec<i64>> = (1..i64::try_from(rank).unwrap_or(0))
-        .map(|axis| super::node::dim_of(value, axis))
-        .collect();
+    let dims: Option<Vec<i64>> =
+        (1..rank.number()).map(|axis| super::node::dim_of(value, axis)).collect();
     match dims {
         Some(dims) => graph.reshape(&padded, &[vec![most], dims].concat()),
         None => Ok(padded),

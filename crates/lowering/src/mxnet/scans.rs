@@ -7,6 +7,7 @@
 //! | `_contrib_quantized_rnn` | the hidden state on the grid of the data, and the memory |
 
 use lodstone_model::{DType, Dim, Op};
+use lodstone_schema::numbers::length;
 use lodstone_schema::onnx::infer::ValueInfo;
 
 use super::attributes::{Attributes, wrong};
@@ -141,7 +142,7 @@ fn network_over_time<'m>(
     for (number, layer) in layers.chunks(directions).enumerate() {
         let mut parts = Vec::new();
         for (direction, layer) in layer.iter().enumerate() {
-            let index = i64::try_from(number * directions + direction).unwrap_or(i64::MAX);
+            let index = length(number * directions + direction);
             let graph = &mut walk.graph;
             let mut start = |all: &Value| {
                 let one = graph.slice(all, 0, index, index + 1)?;

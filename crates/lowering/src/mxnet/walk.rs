@@ -1,5 +1,6 @@
 //! The walk over the nodes of a program.
 
+use lodstone_schema::numbers::Rank;
 use std::cell::OnceCell;
 use std::collections::{BTreeMap, HashMap};
 
@@ -264,7 +265,7 @@ impl<'m> Walk<'m> {
             return Ok(Vec::new());
         };
         let rank_of = |name: &str| match scope.get(name) {
-            Some(Bound::Value(value)) => value.rank().ok(),
+            Some(Bound::Value(value)) => value.rank().ok().map(Rank::count),
             _ => None,
         };
         let equal = self.equal.get_or_init(|| EqualDims::of(main, rank_of));

@@ -1,6 +1,7 @@
 //! Resizing and sampling of images.
 
 use lodstone_model::{Attribute, DType};
+use lodstone_schema::numbers::length;
 
 use lodstone_schema::paddle::Release;
 
@@ -29,13 +30,13 @@ impl Operator<'_> {
     fn size(&mut self, spatial: usize) -> Outcome<Size> {
         if !self.inputs("SizeTensor")?.is_empty() || self.optional("OutSize")?.is_some() {
             let dims = self.numbers("SizeTensor", "OutSize", "scale")?;
-            let count = i64::try_from(spatial).unwrap_or(i64::MAX);
+            let count = length(spatial);
             return Ok(Size::Dims(self.reshape(&dims, &[count])?));
         }
         if let Some(scale) = self.optional("Scale")? {
             let scale = self.cast(&scale, DType::Float32)?;
             let scale = self.reshape(&scale, &[-1])?;
-            let dims = self.longs(&[i64::try_from(spatial).unwrap_or(i64::MAX)]);
+            let dims = self.longs(&[length(spatial)]);
             return Ok(Size::Scales(self.call("Expand", &[&scale, &dims], [])?));
         }
         let scales = self.floats("scale")?;
@@ -211,7 +212,7 @@ impl Resizing {
         match (&self.single, &self.size) {
             (Single::Never, Size::Dims(all) | Size::Scales(all)) => parts.push(all.clone()),
             _ => {
-                for axis in 2..i64::try_from(x.rank()?).map_err(|_| "the rank is too high")? {
+                for axis in 2..x.rank()?.number() {
                     let (extended, part) = self.extended(op, &x, axis, axis - 2)?;
                     x = extended;
                     parts.push(part);

@@ -1,5 +1,6 @@
 //! A PyTorch operator as its rule sees it: arguments by name, and the graph that is emitted.
 
+use lodstone_schema::numbers::{Axis, Rank, exact};
 use std::ops::{Deref, DerefMut};
 
 use lodstone_model::{DType, Dim, Op};
@@ -244,11 +245,15 @@ pub(super) fn known_sizes(sizes: &[Size]) -> Option<Vec<i64>> {
 
 /// Returns the rank of a value.
 pub(super) fn rank(value: &Value) -> Outcome<i64> {
+    rank_of(value).map(Rank::number)
+}
+
+/// Returns the rank of a value.
+pub(super) fn rank_of(value: &Value) -> Outcome<Rank> {
     let unknown = |_| {
         Finding::new(Code::UnknownDims, format!("the rank of `{}` must be known", value.name()))
     };
-    let rank = value.rank().map_err(unknown)?;
-    i64::try_from(rank).map_err(|_| Finding::internal("the rank is too large"))
+    value.rank().map_err(unknown)
 }
 
 /// Returns the index of an axis of a value; negative ones count from the end. A scalar has the axis 0.
@@ -258,11 +263,7 @@ pub(super) fn axis_of(value: &Value, axis: i64) -> Outcome<i64> {
 
 /// Returns the index of an axis of a rank; negative ones count from the end.
 pub(super) fn place_in(rank: i64, axis: i64) -> Outcome<i64> {
-    let place = if axis < 0 { axis.saturating_add(rank) } else { axis };
-    match (0..rank).contains(&place) {
-        true => Ok(place),
-        false => Err(format!("expected an axis of rank {rank}, found {axis}").into()),
-    }
+    Rank::new(exact(rank)?).axis(axis).map(Axis::number)
 }
 
 /// Returns the indices of axes; none stands for all.

@@ -1,5 +1,6 @@
 //! Writes a Glow program as a model: operators with their types, storage with its properties.
 
+use lodstone_schema::numbers::length;
 use std::collections::HashSet;
 
 use lodstone_model::{
@@ -353,5 +354,5 @@ fn text(name: &str, value: &str) -> Attribute {
 }
 
 fn long(name: &str, value: usize) -> Attribute {
-    Attribute { name: name.to_owned(), value: AttributeValue::Long(super::op::long(value)) }
+    Attribute { name: name.to_owned(), value: AttributeValue::Long(length(value)) }
 }

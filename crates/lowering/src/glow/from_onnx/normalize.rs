@@ -1,11 +1,12 @@
 //! Normalization.
 
 use lodstone_schema::glow::ElemKind;
+use lodstone_schema::numbers::length;
 use lodstone_schema::places::at_mut;
 
 use super::elementwise::filled;
 use super::graph::{MemberValue, Value, count, plain};
-use super::op::{Cx, Fault, Outcome, Rule, from_front, long, one};
+use super::op::{Cx, Fault, Outcome, Rule, from_front, one};
 
 pub(super) const RULES: &[(&str, Rule)] = &[
     ("BatchNormalization", batch),
@@ -126,7 +127,7 @@ fn mean_square(cx: &mut Cx<'_>, value: Value, axis: usize) -> Result<Value, Faul
     let shape = cx.shape(value);
     let square = cx.pair("Mul", value, value, "square")?;
     let lead: Vec<i64> = shape.iter().take(axis).copied().collect();
-    let axes = (axis..shape.len()).map(long).collect();
+    let axes = (axis..shape.len()).map(length).collect();
     let of = cx.shaped(square, lead.clone());
     let mean = cx.node(
         "BatchedReduceMean",
@@ -174,7 +175,7 @@ fn norm(cx: &mut Cx<'_>) -> Outcome {
         "BatchedReduceAdd",
         "sum",
         &[parts],
-        vec![("Axis", MemberValue::Int(long(axis)))],
+        vec![("Axis", MemberValue::Int(length(axis)))],
         of,
     )?;
     let mut kept = shape.clone();

@@ -4,6 +4,7 @@
 //! Glow's loader accepts operators of every opset as they are. Here, each is handled in its newest form only. If that
 //! form differs from what Glow computes for an old operator, the old one is kept.
 
+use lodstone_schema::numbers::length;
 use std::collections::HashSet;
 
 use lodstone_model::{Attribute, AttributeValue, Model, Op, Program};
@@ -73,7 +74,7 @@ fn mark(program: &mut Program) {
             if is_own {
                 tidy(op, &read);
             }
-            let value = AttributeValue::Long(super::op::long(number));
+            let value = AttributeValue::Long(length(number));
             op.attributes.push(Attribute { name: NUMBER.to_owned(), value });
         }
     }

@@ -1,9 +1,10 @@
 //! Recurrent operators, which Glow does not have: their steps are unrolled.
 
 use lodstone_schema::Finding;
+use lodstone_schema::numbers::length;
 
 use super::graph::{MemberValue, Value};
-use super::op::{Cx, Fault, Outcome, Rule, long};
+use super::op::{Cx, Fault, Outcome, Rule};
 
 pub(super) const RULES: &[(&str, Rule)] = &[
     ("GRU", |cx| recurrent(cx, &GRU)),
@@ -93,7 +94,7 @@ fn recurrent(cx: &mut Cx<'_>, cell: &Cell) -> Outcome {
         "bidirectional" => vec![false, true],
         other => return Err(format!("expected a direction, found `{other}`").into()),
     };
-    if long(backward.len()) != sizes.directions {
+    if length(backward.len()) != sizes.directions {
         return Err(format!(
             "`direction` does not match weights for {} directions",
             sizes.directions
@@ -158,7 +159,7 @@ fn check(cx: &Cx<'_>, cell: &Cell, sizes: &Sizes) -> Result<(), Fault> {
         return Err("Glow does not support sequences of different lengths".into());
     }
     let weights = cx.info(1).and_then(super::known::dims_from);
-    let rows = sizes.hidden.checked_mul(long(cell.gates.len()));
+    let rows = sizes.hidden.checked_mul(length(cell.gates.len()));
     let expected = rows.map(|rows| vec![sizes.directions, rows, sizes.input]);
     if expected.is_none() || expected != weights {
         return Err(format!("expected weights {expected:?}, found {weights:?}").into());
@@ -249,7 +250,7 @@ fn gates(
         let biases = match bias {
             Some(bias) => {
                 let second = hidden
-                    .checked_mul(long(cell.gates.len()))
+                    .checked_mul(length(cell.gates.len()))
                     .and_then(|all| all.checked_add(start))
                     .ok_or("the weights are too large")?;
                 let of_input = vector(cx, bias, (direction, start, hidden), &format!("bW{name}"))?;

@@ -5,6 +5,7 @@
 
 use lodstone_model::Tensor;
 use lodstone_schema::glow::{ElemKind, Storage, Type};
+use lodstone_schema::numbers::length;
 use lodstone_store::Blob;
 
 use super::fused::{dequantized_from, repeat_move};
@@ -202,5 +203,5 @@ fn longs(graph: &mut Graph, name: &str, numbers: &[i32]) -> Option<Value> {
 }
 
 fn row(kind: ElemKind, count: usize) -> Type {
-    plain(kind, vec![i64::try_from(count).unwrap_or(i64::MAX)])
+    plain(kind, vec![length(count)])
 }

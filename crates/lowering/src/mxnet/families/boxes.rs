@@ -3,6 +3,7 @@
 //! Corners are (left, top, right, bottom); the other form is (center x, center y, width, height).
 
 use lodstone_model::DType;
+use lodstone_schema::numbers::length;
 
 use crate::mxnet::attributes::wrong;
 use crate::mxnet::node::{Node, Outcome, Rule, axis_of, place_in, product, rank, required_dim};
@@ -40,7 +41,7 @@ fn prior(node: &mut Node<'_>) -> Outcome {
     let ([down, right], [above, before]) = (steps.as_slice(), offsets.as_slice()) else {
         return Err("expected two steps and two offsets".into());
     };
-    let count = i64::try_from(sizes.len() + ratios.len() - 1).unwrap_or(i64::MAX);
+    let count = length(sizes.len() + ratios.len() - 1);
     if product(&[height, width, count])? > MAX_PRIORS {
         return Err(format!("{height} times {width} times {count} boxes are too many").into());
     }

@@ -248,7 +248,7 @@ fn sign_and_log_det(node: &mut Node<'_>) -> Outcome<Vec<Value>> {
 
 /// Takes elements of the matrices by their places in rows, one after the other, as a vector.
 fn elements(node: &mut Node<'_>, x: &Value, places: &[i64]) -> Outcome {
-    let mut codes = vec![0; x.rank()?.saturating_sub(2)];
+    let mut codes = vec![0; x.rank()?.count().saturating_sub(2)];
     codes.push(-3);
     let flat = node.recoded(x, &codes)?;
     let places = node.longs(places);
@@ -264,7 +264,7 @@ fn matrices(node: &mut Node<'_>, x: &Value, rows: i64, places: &[Option<i64>]) -
     let places: Vec<i64> = places.iter().map(|place| place.unwrap_or(count)).collect();
     let places = node.longs(&places);
     let flat = node.gather(&all, &places, -1)?;
-    let mut codes = vec![0; x.rank()?.saturating_sub(1)];
+    let mut codes = vec![0; x.rank()?.count().saturating_sub(1)];
     codes.extend([-4, rows, rows]);
     node.recoded(&flat, &codes)
 }

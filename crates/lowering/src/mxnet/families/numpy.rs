@@ -298,7 +298,7 @@ fn place(node: &mut Node<'_>, kind: &str) -> Outcome {
         None => {
             let flat = node.reshape_to(&x, &[-1])?;
             let y = node.call(kind, &[&flat], [int("axis", 0), int("keepdims", 0)])?;
-            let dims = if keeps { vec![1; x.rank()?] } else { Vec::new() };
+            let dims = if keeps { vec![1; x.rank()?.count()] } else { Vec::new() };
             node.reshape(&y, &dims)
         }
     }

@@ -4,6 +4,7 @@ use super::spatial::{image_size, sampled};
 use crate::mxnet::attributes::wrong;
 use crate::mxnet::node::{Node, Outcome, Rule, required_dim};
 use crate::onnx::{Value, int, ints, text};
+use lodstone_schema::numbers::length;
 
 pub(super) const RULES: &[(&str, Rule)] = &[
     ("Correlation", Rule::One(correlation)),
@@ -161,7 +162,7 @@ fn deformable(node: &mut Node<'_>, is_modulated: bool) -> Outcome {
     let mut grid = Vec::new();
     for (axis, dim) in [(0, height), (1, width)] {
         let place = taps.places(node, axis, rows, columns)?;
-        let part = node.long(i64::try_from(axis).unwrap_or(0));
+        let part = node.long(length(axis));
         let offset = node.gather(&offsets, &part, 2)?;
         let place = node.add(&offset, &place)?;
         #[expect(clippy::cast_precision_loss, reason = "images are small")]

@@ -4,6 +4,7 @@
 //! same order. ONNX orders gates differently.
 
 use lodstone_model::DType;
+use lodstone_schema::numbers::length;
 
 use crate::mxnet::attributes::{Attributes, wrong};
 use crate::mxnet::node::{Node, Outcome, Rule, dim_of, rank, required_dim};
@@ -120,7 +121,7 @@ impl Network {
     }
 
     fn gates(&self) -> i64 {
-        i64::try_from(self.cell.gates.len()).unwrap_or(1)
+        length(self.cell.gates.len())
     }
 
     /// Returns the features that a layer reads.

@@ -121,7 +121,7 @@ fn place(node: &mut Node<'_>, kind: &str) -> Outcome {
             let flat = node.recoded(&x, &[-1])?;
             let y = node.call(kind, &[&flat], [int("axis", 0)])?;
             match keeps {
-                true => node.reshape(&y, &vec![1; x.rank()?])?,
+                true => node.reshape(&y, &vec![1; x.rank()?.count()])?,
                 false => y,
             }
         }

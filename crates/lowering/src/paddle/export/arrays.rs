@@ -1,6 +1,7 @@
 //! Arrays of tensors, as sequences.
 
 use lodstone_model::{Attribute, DType, Dim, TensorType, ValueType};
+use lodstone_schema::numbers::Rank;
 use lodstone_schema::onnx::infer::{ValueInfo, common_type};
 
 use super::scope::Bound;
@@ -147,10 +148,7 @@ fn to_tensor<'p>(walk: &mut Walk<'p>, site: &Site<'p>) -> Outcome {
     walk.graph.begin("tensor_array_to_tensor");
     let attributes = [int("axis", axis), int("new_axis", i64::from(stacks))];
     if let Some(dims) = &mut element.shape {
-        let rank = i64::try_from(dims.len() + usize::from(stacks)).unwrap_or(i64::MAX);
-        let at = if axis < 0 { axis.saturating_add(rank) } else { axis };
-        let at = usize::try_from(at).ok().filter(|at| *at < dims.len() + usize::from(stacks));
-        let at = at.ok_or_else(|| format!("expected an axis of rank {rank}, found {axis}"))?;
+        let at = Rank::new(dims.len() + usize::from(stacks)).axis(axis)?.index();
         match stacks {
             true => dims.insert(at, Dim::Unknown),
             false => {
@@ -197,7 +195,7 @@ fn sizes(
     })?;
     let (copies, results) = walk.returned(&ops, &results)?;
     ops.extend(copies);
-    let block = walk.add_block(ops, &[number, goes_on], &results);
+    let block = walk.add_block(ops, &[number, goes_on], &results)?;
     let body = lodstone_model::AttributeValue::Block(block);
     let body = Attribute { name: "body".to_owned(), value: body };
     walk.graph.begin("tensor_array_to_tensor");

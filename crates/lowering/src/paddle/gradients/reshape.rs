@@ -95,7 +95,7 @@ fn mesh(op: &mut Operator<'_>) -> Outcome {
     let (lists, given) = (op.inputs("X")?, op.inputs("outputs@GRAD")?);
     let mut made = Vec::new();
     for ((axis, list), given) in (0_i64..).zip(&lists).zip(&given) {
-        let others: Vec<i64> = (0..).take(given.rank()?).filter(|other| *other != axis).collect();
+        let others: Vec<i64> = given.rank()?.numbers().filter(|other| *other != axis).collect();
         let sums = match others.is_empty() {
             true => given.clone(),
             false => op.reduce("ReduceSum", given, &others, false)?,

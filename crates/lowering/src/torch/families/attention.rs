@@ -97,7 +97,7 @@ fn grouped(node: &mut Node<'_>, x: &Value, query: &Value) -> Outcome {
         return Err(format!("{wanted} heads cannot share {own}").into());
     }
     let spread = node.unsqueeze(x, &[axis + 1])?;
-    let mut repeats = vec![1; spread.rank()?];
+    let mut repeats = vec![1; spread.rank()?.count()];
     if let Some(count) = usize::try_from(axis + 1).ok().and_then(|at| repeats.get_mut(at)) {
         *count = wanted / own;
     }

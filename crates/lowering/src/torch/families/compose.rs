@@ -182,7 +182,7 @@ fn repeat_interleave(node: &mut Node<'_>) -> Outcome {
         return Err(wrong("repeats", "a number that is not negative", &count.to_string()));
     }
     let spread = node.unsqueeze(&x, &[axis + 1])?;
-    let mut repeats = vec![1; spread.rank()?];
+    let mut repeats = vec![1; spread.rank()?.count()];
     if let Some(slot) = usize::try_from(axis + 1).ok().and_then(|at| repeats.get_mut(at)) {
         *slot = count;
     }

@@ -3,6 +3,7 @@
 use crate::onnx::{Value, int, ints};
 use crate::torch::arguments::wrong;
 use crate::torch::node::{BEYOND, Node, Outcome, Rule, rank, required_dim};
+use lodstone_schema::numbers::length;
 
 pub(super) const RULES: &[(&str, Rule)] = &[
     ("aten::_convolution", Rule::One(general)),
@@ -87,7 +88,7 @@ pub(super) fn batched(
     spatial: usize,
     act: impl FnOnce(&mut Node<'_>, &Value) -> Outcome,
 ) -> Outcome {
-    let wanted = i64::try_from(spatial).unwrap_or(0) + 2;
+    let wanted = length(spatial) + 2;
     match rank(x)? {
         found if found == wanted => act(node, x),
         found if found == wanted - 1 => {

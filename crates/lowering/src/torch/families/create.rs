@@ -1,6 +1,7 @@
 //! Tensors made of numbers.
 
 use lodstone_model::DType;
+use lodstone_schema::numbers::length;
 
 use crate::onnx::{Value, tensor};
 use crate::torch::arguments::{Number, Size, wrong};
@@ -336,7 +337,7 @@ fn triangle(node: &mut Node<'_>, upper: bool) -> Outcome {
             }
         }
     }
-    let count = i64::try_from(first.len()).unwrap_or(0);
+    let count = length(first.len());
     let list = node.longs(&[first, second].concat());
     let y = node.reshape(&list, &[2, count])?;
     node.cast(&y, dtype)

@@ -2,6 +2,7 @@
 
 use lodstone_model::DType;
 use lodstone_schema::Finding;
+use lodstone_schema::numbers::length;
 
 use super::binary::floored;
 use crate::onnx::{Value, int, text};
@@ -195,7 +196,7 @@ fn fronted(indexed: &Indexed, rank: i64) -> (Vec<i64>, Vec<i64>) {
     let rest = (0..rank).filter(|axis| !indexed.axes.contains(axis));
     let order: Vec<i64> = indexed.axes.iter().copied().chain(rest).collect();
     let place = |axis: i64| order.iter().position(|it| *it == axis);
-    let inverse = (0..rank).map(|axis| i64::try_from(place(axis).unwrap_or(0)).unwrap_or(0));
+    let inverse = (0..rank).map(|axis| length(place(axis).unwrap_or(0)));
     let inverse = inverse.collect();
     (order, inverse)
 }
@@ -225,7 +226,7 @@ fn index(node: &mut Node<'_>) -> Outcome {
         return Ok(y);
     }
     // [indices.., rest..] -> [rest before, indices.., rest after]
-    let count = i64::try_from(indexed.axes.len()).unwrap_or(0);
+    let count = length(indexed.axes.len());
     let all = indexed.rank + whole - count;
     let before = (0..first).map(|axis| indexed.rank + axis);
     let after = indexed.rank + first..all;
@@ -262,7 +263,7 @@ fn index_put(node: &mut Node<'_>) -> Outcome {
     }
     let indexed = indexed(node, &x)?;
     let whole = rank(&x)?;
-    let count = i64::try_from(indexed.axes.len()).unwrap_or(0);
+    let count = length(indexed.axes.len());
     let (order, inverse) = fronted(&indexed, whole);
     let turned = node.transpose(&x, &order)?;
     let tuples = tuples(node, &x, &indexed)?;

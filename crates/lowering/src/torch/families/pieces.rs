@@ -1,6 +1,7 @@
 //! Taking tensors apart and putting them together.
 
 use lodstone_model::{DType, ValueType};
+use lodstone_schema::numbers::length;
 
 use crate::onnx::{Value, int, text};
 use crate::torch::arguments::{Item, Number, Size, wrong};
@@ -271,7 +272,7 @@ fn last_smaller(
 ) -> Outcome<Vec<Size>> {
     let all = node.extent(x, axis)?;
     let size_value = node.scalar_of(&size)?;
-    let before = node.long(i64::try_from(count).unwrap_or(1) - 1);
+    let before = node.long(length(count) - 1);
     let taken = node.mul(&size_value, &before)?;
     let last = node.sub(&all, &taken)?;
     let mut sizes = vec![size; count.saturating_sub(1)];
@@ -298,7 +299,7 @@ fn chunk(node: &mut Node<'_>) -> Outcome<Vec<Value>> {
         None => {
             let count = usize::try_from(count).unwrap_or(1);
             let all = node.extent(&x, axis)?;
-            let whole = node.long(i64::try_from(count).unwrap_or(1));
+            let whole = node.long(length(count));
             let minus = node.long(-1);
             let less = node.add(&all, &minus)?;
             let size = node.div(&less, &whole)?;
@@ -448,7 +449,7 @@ fn pad(node: &mut Node<'_>) -> Outcome {
         other => return Err(wrong("mode", "a known mode", other)),
     };
     let pads = node.arguments.sizes(name)?;
-    let count = i64::try_from(pads.len() / 2).unwrap_or(i64::MAX);
+    let count = length(pads.len() / 2);
     if pads.len() % 2 != 0 || count > rank(&x)? {
         return Err(wrong(name, "pairs for the last dims", &format!("{} numbers", pads.len())));
     }

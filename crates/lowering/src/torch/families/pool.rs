@@ -1,6 +1,7 @@
 //! Pooling.
 
 use lodstone_model::DType;
+use lodstone_schema::numbers::length;
 
 use super::conv::batched;
 use crate::onnx::{Value, int, ints};
@@ -175,7 +176,7 @@ fn bins(node: &mut Node<'_>, x: &Value, axis: i64, size: i64, kind: &str) -> Out
 fn adaptive_average(node: &mut Node<'_>, count: usize) -> Outcome {
     let x = node.tensor("self")?;
     let sizes = adaptive_sizes(node, &x, count)?;
-    let first = rank(&x)? - i64::try_from(count).unwrap_or(0);
+    let first = rank(&x)? - length(count);
     let axes: Vec<i64> = (first..rank(&x)?).collect();
     if sizes.iter().all(|size| *size == 1) {
         return node.reduce("ReduceMean", &x, &axes, true);
@@ -202,7 +203,7 @@ fn adaptive_average(node: &mut Node<'_>, count: usize) -> Outcome {
 fn adaptive_maximum(node: &mut Node<'_>, count: usize) -> Outcome<Vec<Value>> {
     let x = node.tensor("self")?;
     let sizes = adaptive_sizes(node, &x, count)?;
-    let first = rank(&x)? - i64::try_from(count).unwrap_or(0);
+    let first = rank(&x)? - length(count);
     let axes: Vec<i64> = (first..rank(&x)?).collect();
     let dims = axes.iter().map(|axis| required_dim(&x, *axis)).collect::<Outcome<Vec<_>>>()?;
     // All bins, as boxes.

@@ -4,6 +4,7 @@
 //! gates differently.
 
 use lodstone_model::{Attribute, AttributeValue, ByteString};
+use lodstone_schema::numbers::length;
 
 use super::linear::linear_of;
 use super::pieces::concat_all;
@@ -188,7 +189,7 @@ fn gates(node: &mut Node<'_>, hidden: &Value) -> Outcome<(Value, Value)> {
 
 /// Splits along the last axis.
 fn parts<const N: usize>(node: &mut Node<'_>, x: &Value) -> Outcome<[Value; N]> {
-    let count = i64::try_from(N).unwrap_or(1);
+    let count = length(N);
     node.emit_all("Split", &[Some(x)], [int("axis", -1), int("num_outputs", count)])
 }
 

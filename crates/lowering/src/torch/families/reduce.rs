@@ -164,7 +164,7 @@ fn place_of(node: &mut Node<'_>, kind: &str) -> Outcome {
             let flat = node.reshape(&x, &[-1])?;
             let place = arg(node, kind, &flat, 0, false)?;
             match keeps {
-                true => node.reshape(&place, &vec![1; x.rank()?]),
+                true => node.reshape(&place, &vec![1; x.rank()?.count()]),
                 false => Ok(place),
             }
         }
@@ -362,7 +362,7 @@ fn linalg_norm(node: &mut Node<'_>) -> Outcome {
         let x = node.tensor("self")?;
         let count = match node.arguments.has("dim") {
             true => node.arguments.ints("dim")?.len(),
-            false => x.rank()?,
+            false => x.rank()?.count(),
         };
         if count > 1 {
             return Err("norms of matrices are not supported".into());

@@ -1,5 +1,6 @@
 //! Other dims for the same elements.
 
+use lodstone_schema::numbers::length;
 use lodstone_schema::{Code, Finding};
 
 use crate::onnx::{Value, text};
@@ -256,7 +257,7 @@ fn squeeze(node: &mut Node<'_>) -> Outcome {
 fn expand(node: &mut Node<'_>) -> Outcome {
     let x = node.tensor("self")?;
     let sizes = node.arguments.sizes("size")?;
-    let lead = i64::try_from(sizes.len()).unwrap_or(0) - rank(&x)?;
+    let lead = length(sizes.len()) - rank(&x)?;
     if lead < 0 {
         return Err(wrong(
             "size",
@@ -306,7 +307,7 @@ fn repeat(node: &mut Node<'_>) -> Outcome {
     let x = node.tensor("self")?;
     let name = if node.arguments.has("repeats") { "repeats" } else { "dims" };
     let mut repeats = node.arguments.sizes(name)?;
-    let lead = i64::try_from(repeats.len()).unwrap_or(0) - rank(&x)?;
+    let lead = length(repeats.len()) - rank(&x)?;
     let mut x = x;
     if lead < 0 {
         if name == "repeats" {

@@ -2,6 +2,7 @@
 
 use lodstone_model::{DType, Dim};
 use lodstone_schema::Finding;
+use lodstone_schema::numbers::length;
 use lodstone_schema::onnx::infer::scaled_size;
 
 use crate::onnx::{Value, float, int, ints, text};
@@ -152,7 +153,7 @@ fn picked(
 ) -> Outcome<Option<Value>> {
     let mut all = Vec::new();
     for (index, size) in sizes.iter().enumerate() {
-        let axis = i64::try_from(index).unwrap_or(0) + 2;
+        let axis = length(index) + 2;
         let (Some(dim), Size::Known(size)) = (dim_of(x, axis), size) else { return Ok(None) };
         if !(1..=1 << 16).contains(size) || dim < 1 {
             return Ok(None);
@@ -167,7 +168,7 @@ fn picked(
         all.push((axis, dim, (0..*size).map(place).collect::<Vec<i64>>()));
     }
     let is_whole = |(_, dim, places): &(i64, i64, Vec<i64>)| {
-        let factor = i64::try_from(places.len()).unwrap_or(0) / dim;
+        let factor = length(places.len()) / dim;
         (0..).zip(places).all(|(at, place)| factor > 0 && *place == at / factor)
     };
     if all.iter().all(is_whole) {
