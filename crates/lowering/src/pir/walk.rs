@@ -26,9 +26,10 @@ const RELEASES: [Release; 4] =
 
 /// Returns the release that a program follows.
 fn release(program: &Program) -> Release {
-    let version = program.version.and_then(|version| usize::try_from(version).ok()).unwrap_or(0);
+    let version = program.version.and_then(|version| usize::try_from(version).ok());
+    let index = version.and_then(|version| version.checked_sub(1));
     let [.., newest] = RELEASES;
-    version.checked_sub(1).and_then(|index| RELEASES.get(index).copied()).unwrap_or(newest)
+    index.and_then(|index| RELEASES.get(index).copied()).unwrap_or(newest)
 }
 
 /// What holds a value of the source.
