@@ -121,11 +121,10 @@ fn non_zero(cx: &mut Cx<'_>) -> Outcome {
     let mut bytes = Vec::new();
     let mut stride = length(known.len());
     for dim in &shape {
-        stride = stride.checked_div(*dim).unwrap_or(0);
-        for position in &found {
-            let along = position.checked_div(stride).unwrap_or(0).checked_rem(*dim).unwrap_or(0);
-            bytes.extend(along.to_le_bytes());
-        }
+        // A dim of 0 leaves no positions.
+        let dim = (*dim).max(1);
+        stride = (stride / dim).max(1);
+        bytes.extend(found.iter().flat_map(|position| (position / stride % dim).to_le_bytes()));
     }
     let name = cx.output_name(0);
     let shape = vec![length(shape.len()), length(found.len())];

@@ -21,8 +21,8 @@ fn concat(cx: &mut Cx<'_>) -> Outcome {
     for index in 0..cx.count() {
         values.push(cx.input(index)?);
     }
-    let rank = values.first().map_or(0, |value| cx.rank(*value));
-    let axis = cx.axis("axis", 1, rank)?;
+    let first = cx.input(0)?;
+    let axis = cx.axis("axis", 1, cx.rank(first))?;
     // Tensors without elements are no operands of Glow.
     let filled = |value: &Value| !cx.graph.shape(*value).contains(&0);
     if values.iter().any(filled) {

@@ -1,7 +1,8 @@
 //! Recurrent operators, which Glow does not have: their steps are unrolled.
 
 use lodstone_schema::Finding;
-use lodstone_schema::numbers::length;
+use lodstone_schema::numbers::{exact, length};
+use lodstone_schema::places::at;
 
 use super::graph::{MemberValue, Value};
 use super::op::{Cx, Fault, Outcome, Rule};
@@ -176,7 +177,7 @@ fn check(cx: &Cx<'_>, cell: &Cell, sizes: &Sizes) -> Result<(), Fault> {
 fn activations(cx: &Cx<'_>, cell: &Cell, direction: i64) -> Result<Vec<&'static str>, Fault> {
     let Some(names) = cx.texts("activations")? else { return Ok(cell.activations.to_vec()) };
     let count = cell.activations.len();
-    let skipped = usize::try_from(direction).unwrap_or(0).saturating_mul(count);
+    let skipped = exact::<usize, i64>(direction)?.saturating_mul(count);
     let own = names.iter().skip(skipped).take(count);
     let own = own.map(|name| match name.to_ascii_lowercase().as_str() {
         "relu" => Ok("Relu"),
@@ -444,8 +445,10 @@ fn outputs(
     let (steps, directions) = (sizes.steps, sizes.directions);
     let (batch, hidden) = (sizes.batch, sizes.hidden);
     let mut all = Vec::new();
-    for step in 0..given.first().map_or(0, Vec::len) {
-        all.extend(given.iter().filter_map(|direction| direction.get(step).copied()));
+    for step in 0..exact(steps)? {
+        for direction in given {
+            all.push(at(direction, step)?);
+        }
     }
     let mut outputs = vec![None; 3];
     let states = last.iter().map(|state| state.hidden).collect();

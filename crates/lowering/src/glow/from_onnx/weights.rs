@@ -116,7 +116,7 @@ fn zeros(graph: &mut Graph, name: &str, of: Type) -> Option<Value> {
 
 fn stored(graph: &mut Graph, name: &str, of: Type, bytes: Vec<u8>) -> Option<Value> {
     graph.afford(bytes.len())?;
-    let dims = of.shape.iter().map(|dim| u64::try_from(*dim).unwrap_or(0)).collect();
+    let dims = of.shape.iter().map(|dim| u64::try_from(*dim).ok()).collect::<Option<_>>()?;
     let tensor = Tensor::dense(of.kind.dtype(), dims, Blob::memory(bytes));
     Some(graph.constant(name, of, Storage::default(), tensor))
 }

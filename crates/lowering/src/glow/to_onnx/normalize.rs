@@ -26,7 +26,7 @@ fn around(n: &Node<'_>) -> Outcome<(Vec<i64>, Vec<i64>)> {
     let order: Vec<i64> = [0, axis].into_iter().chain(others).collect();
     let back = (0..).take(rank);
     let back = back.filter_map(|axis| order.iter().position(|from| *from == axis));
-    let back = back.map(|place| length(place)).collect();
+    let back = back.map(length).collect();
     Ok((order, back))
 }
 
