@@ -417,7 +417,8 @@ fn fused<'m>(walk: &mut Walk<'m>, op: &'m Op, inputs: Vec<Value>) -> Outcome<Opt
     if !attributes.flag("quantized", false)? {
         return inline(walk, op, inputs);
     }
-    let count = walk.program.blocks.get(block).map_or(0, |block| block.vars.len());
+    let own = walk.program.blocks.get(block).ok_or("the subgraph is missing")?;
+    let count = own.vars.len();
     let (own, ranges) = inputs.split_at_checked(count).ok_or("an input is missing")?;
     let mut ranges = ranges.iter();
     let mut values = Vec::new();

@@ -1,10 +1,9 @@
 //! Convolutions.
 
-use crate::mxnet::node::rank_of;
 use lodstone_model::Attribute;
 
 use crate::mxnet::attributes::wrong;
-use crate::mxnet::node::{Node, Outcome, Rule, known_dims, required_dim};
+use crate::mxnet::node::{Node, Outcome, Rule, known_dims, rank_of, required_dim};
 use crate::onnx::{Value, int, ints};
 
 pub(super) const RULES: &[(&str, Rule)] = &[

@@ -3,6 +3,8 @@
 //! ONNX has neither factorizations nor solvers: they are unrolled, a column or a row at a time.
 
 use lodstone_model::DType;
+use lodstone_schema::numbers::exact;
+use lodstone_schema::places::at_mut;
 
 use crate::mxnet::attributes::wrong;
 use crate::mxnet::node::{Node, Outcome, Rule, place_in, product, rank, required_dim};
@@ -323,13 +325,10 @@ fn from_diagonal(node: &mut Node<'_>, x: &Value, offset: i64) -> Outcome {
     if !(1..=MAX_ROWS).contains(&rows) {
         return Err(format!("expected 1 to {MAX_ROWS} rows, found {rows}").into());
     }
-    let mut places = vec![None; usize::try_from(rows * rows).unwrap_or(0)];
+    let mut places = vec![None; exact(rows * rows)?];
     for at in 0..count {
         let (row, column) = (at + (-offset).max(0), at + offset.max(0));
-        let place = usize::try_from(row * rows + column).ok();
-        if let Some(place) = place.and_then(|place| places.get_mut(place)) {
-            *place = Some(at);
-        }
+        *at_mut(&mut places, exact(row * rows + column)?)? = Some(at);
     }
     matrices(node, x, rows, &places)
 }
@@ -345,12 +344,9 @@ fn make_triangle(node: &mut Node<'_>) -> Outcome {
     if !(1..=MAX_ROWS).contains(&rows) {
         return Err(format!("expected 1 to {MAX_ROWS} rows, found {rows}").into());
     }
-    let mut places = vec![None; usize::try_from(rows * rows).unwrap_or(0)];
+    let mut places = vec![None; exact(rows * rows)?];
     for (at, (row, column)) in (0..).zip(triangle(node, rows)?) {
-        let place = usize::try_from(row * rows + column).ok();
-        if let Some(place) = place.and_then(|place| places.get_mut(place)) {
-            *place = Some(at);
-        }
+        *at_mut(&mut places, exact(row * rows + column)?)? = Some(at);
     }
     matrices(node, &x, rows, &places)
 }

@@ -1,13 +1,12 @@
 //! Taking tensors apart and putting them together.
 
-use crate::mxnet::node::rank_of;
 use lodstone_model::DType;
 use lodstone_schema::numbers::{Axis, exact, length};
 use lodstone_schema::places::at_mut;
 
 use crate::mxnet::attributes::wrong;
 use crate::mxnet::node::{
-    MAX_PARTS, Node, Outcome, Rule, axis_of, dim_of, place_in, rank, required_dim,
+    MAX_PARTS, Node, Outcome, Rule, axis_of, dim_of, place_in, rank, rank_of, required_dim,
 };
 use crate::onnx::{Value, int, text};
 

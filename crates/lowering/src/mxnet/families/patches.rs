@@ -5,6 +5,7 @@ use crate::mxnet::attributes::wrong;
 use crate::mxnet::node::{Node, Outcome, Rule, required_dim};
 use crate::onnx::{Value, int, ints, text};
 use lodstone_schema::numbers::length;
+use lodstone_schema::places::at;
 
 pub(super) const RULES: &[(&str, Rule)] = &[
     ("Correlation", Rule::One(correlation)),
@@ -117,9 +118,8 @@ impl Taps {
         if all > 1 << 24 {
             return Err(format!("{all} taps are too many").into());
         }
-        let of = |list: &[i64]| list.get(axis).copied().unwrap_or(0);
-        let (stride, dilation, pad) = (of(&self.strides), of(&self.dilations), of(&self.pads));
-        let wide = self.kernel.get(1).copied().unwrap_or(1);
+        let (stride, dilation) = (at(&self.strides, axis)?, at(&self.dilations, axis)?);
+        let (pad, wide) = (at(&self.pads, axis)?, at(&self.kernel, 1)?);
         let mut places = Vec::new();
         for tap in 0..self.count() {
             let step = if axis == 0 { tap / wide } else { tap % wide };

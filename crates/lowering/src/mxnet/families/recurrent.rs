@@ -150,6 +150,7 @@ impl Network {
 
     /// Returns the number of weights of all layers before one.
     fn weights_before(&self, layer: i64, first: i64) -> i64 {
+        // Without a projection, there are no weights of one.
         let projected = self.projection.map_or(0, |size| size * self.hidden);
         let of = |layer| {
             let weights = self.rows() * (self.features(layer, first) + self.state());
