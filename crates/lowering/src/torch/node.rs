@@ -170,6 +170,24 @@ impl<'a> Node<'a> {
         (0..rank(value)?).map(|axis| self.size_of(value, axis)).collect()
     }
 
+    /// Returns the sizes to which tensors broadcast.
+    pub(super) fn broadcast_sizes(&mut self, values: &[Value]) -> Outcome<Vec<Size>> {
+        let mut all = Vec::new();
+        for value in values {
+            let own = self.sizes_of(value)?;
+            // Aligned at the end; missing sizes are 1.
+            let missing = own.len().saturating_sub(all.len());
+            all.splice(0..0, vec![Size::Known(1); missing]);
+            for (size, own) in all.iter_mut().rev().zip(own.into_iter().rev()) {
+                if !matches!(own, Size::Known(1)) && matches!(size, Size::Known(1) | Size::Value(_))
+                {
+                    *size = own;
+                }
+            }
+        }
+        Ok(all)
+    }
+
     /// Reshapes to sizes, of which one may be -1.
     pub(super) fn reshape_to(&mut self, value: &Value, sizes: &[Size]) -> Outcome {
         if let Some(known) = known_sizes(sizes) {
@@ -264,6 +282,11 @@ pub(super) fn axis_of(value: &Value, axis: i64) -> Outcome<i64> {
 /// Returns the index of an axis of a rank; negative ones count from the end.
 pub(super) fn place_in(rank: i64, axis: i64) -> Outcome<i64> {
     Rank::new(exact(rank)?).axis(axis).map(Axis::number)
+}
+
+/// Returns the dims of a list along an axis of a tensor of a rank: -1 there, and 1 elsewhere.
+pub(super) fn dims_along(rank: Rank, axis: i64) -> Vec<i64> {
+    rank.numbers().map(|other| if other == axis { -1 } else { 1 }).collect()
 }
 
 /// Returns the indices of axes; none stands for all.

@@ -107,6 +107,11 @@ fn same(kernel: &[i64], dilation: &[i64]) -> (Vec<i64>, Vec<i64>) {
     totals.map(|total| (total / 2, total - total / 2)).unzip()
 }
 
+fn groups_of(node: &Node<'_>) -> Outcome<i64> {
+    // Operators without the argument have one group.
+    Ok(node.arguments.optional_int("groups")?.unwrap_or(1))
+}
+
 fn plain(node: &mut Node<'_>) -> Outcome {
     let x = node.tensor(if node.arguments.has("input") { "input" } else { "self" })?;
     let weight = node.tensor("weight")?;
@@ -114,7 +119,7 @@ fn plain(node: &mut Node<'_>) -> Outcome {
     let count = spatial(&weight)?;
     let stride = node.arguments.each("stride", count, Some(1))?;
     let dilation = node.arguments.each("dilation", count, Some(1))?;
-    let groups = node.arguments.optional_int("groups")?.unwrap_or(1);
+    let groups = groups_of(node)?;
     let is_word = node.arguments.overload() == "padding" || node.name() == "_convolution_mode";
     let (begins, ends) = match is_word {
         false => {
@@ -170,7 +175,7 @@ fn window_of(node: &Node<'_>, count: usize) -> Outcome<(Window, Vec<i64>)> {
         begins: pads.clone(),
         ends: pads,
         dilation: node.arguments.each("dilation", count, Some(1))?,
-        groups: node.arguments.optional_int("groups")?.unwrap_or(1),
+        groups: groups_of(node)?,
     };
     Ok((window, node.arguments.each("output_padding", count, Some(0))?))
 }

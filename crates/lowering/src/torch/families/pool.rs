@@ -144,7 +144,7 @@ fn adaptive_sizes(node: &Node<'_>, x: &Value, count: usize) -> Outcome<Vec<i64>>
         return Err(wrong("output_size", "dims", &format!("{sizes:?}")));
     }
     let rank = rank(x)?;
-    if rank <= i64::try_from(count).unwrap_or(rank) {
+    if rank <= length(count) {
         return Err(format!("expected images, found a tensor of rank {rank}").into());
     }
     Ok(sizes)

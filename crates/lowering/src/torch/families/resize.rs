@@ -7,7 +7,7 @@ use lodstone_schema::onnx::infer::scaled_size;
 
 use crate::onnx::{Value, float, int, ints, text};
 use crate::torch::arguments::{Size, wrong};
-use crate::torch::node::{Node, Outcome, Rule, dim_of, rank, required_dim};
+use crate::torch::node::{Node, Outcome, Rule, dim_of, rank, rank_of, required_dim};
 
 pub(super) const RULES: &[(&str, Rule)] = &[
     ("aten::_upsample_bicubic2d_aa", Rule::One(|node| resized(node, &CUBIC_AA))),
@@ -70,10 +70,10 @@ fn scales(node: &Node<'_>, count: usize) -> Outcome<Option<Vec<f64>>> {
 fn resized(node: &mut Node<'_>, mode: &Mode) -> Outcome {
     let name = if node.arguments.has("input") { "input" } else { "self" };
     let x = node.tensor(name)?;
-    let count = usize::try_from(rank(&x)? - 2).unwrap_or(0);
-    if !(1..=3).contains(&count) {
-        return Err(format!("expected images of rank 3 to 5, found {}", rank(&x)?).into());
-    }
+    let count = match rank_of(&x)?.count() {
+        rank @ 3..=5 => rank - 2,
+        rank => return Err(format!("expected images of rank 3 to 5, found {rank}").into()),
+    };
     let aligns = node.arguments.has("align_corners") && node.arguments.flag("align_corners")?;
     let scales = scales(node, count)?;
     let sizes = node.arguments.optional_sizes("output_size")?;
@@ -152,8 +152,7 @@ fn picked(
     scales: Option<&[f64]>,
 ) -> Outcome<Option<Value>> {
     let mut all = Vec::new();
-    for (index, size) in sizes.iter().enumerate() {
-        let axis = length(index) + 2;
+    for (index, (axis, size)) in (2..).zip(sizes).enumerate() {
         let (Some(dim), Size::Known(size)) = (dim_of(x, axis), size) else { return Ok(None) };
         if !(1..=1 << 16).contains(size) || dim < 1 {
             return Ok(None);
