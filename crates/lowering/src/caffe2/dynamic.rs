@@ -268,13 +268,13 @@ impl Made<'_> {
         if first.tensor.dtype != DType::Int64 || first.tensor.shape.len() > 1 {
             return Err(dependent(format!("`{}` depends on unknown dims", first.name)));
         }
-        let mut lists = vec![longs(&first.tensor)?];
+        // All lists have one length.
+        let mut columns: Vec<Vec<i64>> =
+            longs(&first.tensor)?.into_iter().map(|number| vec![number]).collect();
         for other in others {
-            lists.push(longs(&other.tensor)?);
+            let numbers = longs(&other.tensor)?;
+            columns.iter_mut().zip(numbers).for_each(|(column, number)| column.push(number));
         }
-        let count = lists.first().map_or(0, Vec::len);
-        let column = |index| lists.iter().filter_map(move |it: &Vec<i64>| it.get(index).copied());
-        let columns: Vec<Vec<i64>> = (0..count).map(|index| column(index).collect()).collect();
         let is_fixed = |column: &[i64]| column.iter().all(|it| column.first() == Some(it));
         let is_positive = columns.iter().flatten().all(|it| *it > 0);
         let changing = columns.iter().filter(|column| !is_fixed(column)).count();

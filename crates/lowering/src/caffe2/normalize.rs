@@ -2,6 +2,7 @@
 
 use lodstone_schema::glow::{ElemKind, Type};
 use lodstone_schema::numbers::length;
+use lodstone_schema::places::at;
 
 use super::linear::tiled;
 use super::rules::{channels_first, channels_last, expect_rank, flattened, is_nhwc, of_kind};
@@ -27,7 +28,7 @@ fn softmax(cx: &mut Cx<'_>) -> Outcome {
     if shape.len() < 2 {
         return Err(format!("expected at least 2 dims, found {shape:?}").into());
     }
-    let first = shape.first().copied().unwrap_or(1);
+    let first = at(&shape, 0)?;
     let selected = cx.splat(0.0, of_kind(ElemKind::Int64I, vec![first, 1]), "selected")?;
     let axis = cx.axis("axis", 1, shape.len())?;
     let flat = flattened(&shape, axis)?;

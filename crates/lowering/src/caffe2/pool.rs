@@ -96,15 +96,13 @@ fn pad(cx: &mut Cx<'_>) -> Outcome {
     let Some(mode) = MODES.iter().position(|known| *known == mode) else {
         return Err(format!("expected one of {MODES:?} as `mode`, found `{mode}`").into());
     };
-    let sides = match is_nhwc {
-        true => [0, top, left, 0, 0, bottom, right, 0],
-        false => [0, 0, top, left, 0, 0, bottom, right],
+    let (begins, ends) = match is_nhwc {
+        true => ([0, top, left, 0], [0, bottom, right, 0]),
+        false => ([0, 0, top, left], [0, 0, bottom, right]),
     };
     let mut shape = cx.shape(value);
     let limit = i64::from(i32::MAX);
-    for (axis, dim) in shape.iter_mut().enumerate() {
-        let (before, after) = (sides.get(axis).copied(), sides.get(axis + rank).copied());
-        let (before, after) = (before.unwrap_or(0), after.unwrap_or(0));
+    for (dim, (before, after)) in shape.iter_mut().zip(begins.into_iter().zip(ends)) {
         let largest = if mode == 1 { *dim - 1 } else { limit };
         if !(0..=largest).contains(&before) || !(0..=largest).contains(&after) {
             return Err(format!("pads of {before} and {after} do not fit a dim of {dim}").into());
@@ -113,7 +111,7 @@ fn pad(cx: &mut Cx<'_>) -> Outcome {
     }
     let members = vec![
         ("Mode", MemberValue::Int(length(mode))),
-        ("Pads", MemberValue::Ints(sides.to_vec())),
+        ("Pads", MemberValue::Ints([begins, ends].concat())),
         ("Value", MemberValue::Float(cx.float("value", 0.0)?)),
     ];
     let of = cx.shaped(value, shape);

@@ -1,7 +1,7 @@
 //! Reductions.
 
 use lodstone_schema::glow::{ElemKind, Type};
-use lodstone_schema::numbers::length;
+use lodstone_schema::numbers::{exact, length};
 
 use super::rules::of_kind;
 use crate::glow::from_onnx::graph::{MemberValue, Value};
@@ -83,10 +83,11 @@ fn back(cx: &mut Cx<'_>, kind: &'static str) -> Outcome {
     if cx.count() != 1 {
         return Err("Glow reduces without lengths".into());
     }
-    let count = usize::try_from(cx.int("num_reduce_dim", 1)?).unwrap_or(usize::MAX);
-    if count == 0 || count >= rank {
+    let count = cx.int("num_reduce_dim", 1)?;
+    if !(1..length(rank)).contains(&count) {
         return Err(format!("expected more than {count} dims, found {rank}").into());
     }
+    let count: usize = exact(count)?;
     let axes: Vec<usize> = (rank - count..rank).collect();
     one(reduced(cx, kind, value, &axes)?)
 }

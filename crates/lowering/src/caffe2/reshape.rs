@@ -149,13 +149,10 @@ fn squeeze(cx: &mut Cx<'_>) -> Outcome {
 fn expand(cx: &mut Cx<'_>) -> Outcome {
     let value = cx.input(0)?;
     let shape = cx.shape(value);
-    let count = cx.longs_or_none("dims")?.map_or(0, |dims| {
-        let mut dims = dims;
-        dims.sort_unstable();
-        dims.dedup();
-        dims.len()
-    });
-    let axes = axes(cx, "dims", shape.len() + count)?;
+    let mut added = cx.longs_or_none("dims")?.unwrap_or_default();
+    added.sort_unstable();
+    added.dedup();
+    let axes = axes(cx, "dims", shape.len() + added.len())?;
     let mut dims = shape.into_iter();
     let expanded = (0..dims.len() + axes.len()).map(|axis| match axes.contains(&axis) {
         true => Some(1),
@@ -184,7 +181,7 @@ fn slice(cx: &mut Cx<'_>) -> Outcome {
     for (axis, dim) in whole.iter().enumerate() {
         // -1 is the end, -2 the last element.
         let place = |at: Option<&i64>, default: i64| match at {
-            Some(at) if *at < 0 => at.checked_add(dim + 1).unwrap_or(-1),
+            Some(at) if *at < 0 => at + dim + 1,
             Some(at) => *at,
             None => default,
         };
