@@ -32,6 +32,11 @@ struct Boxes {
     halves: Vec<[f64; 2]>,
 }
 
+/// Splits pairs into the numbers across and those down.
+fn apart(pairs: &[[f64; 2]]) -> [Vec<f64>; 2] {
+    [pairs.iter().map(|pair| pair[0]).collect(), pairs.iter().map(|pair| pair[1]).collect()]
+}
+
 impl Operator<'_> {
     /// Adds a list of floats of a type.
     fn reals(&mut self, dtype: DType, values: &[f64]) -> Outcome<Value> {
@@ -68,14 +73,11 @@ impl Operator<'_> {
             return Err(format!("expected boxes and 4 variances, found {count} and {found}").into());
         }
         let mut corners = Vec::new();
-        let (across, down): (fn(&[f64; 2]) -> f64, fn(&[f64; 2]) -> f64) =
-            (|[across, _]| *across, |[_, down]| *down);
         let [wide, high] = image.map_or([None; 2], |image| image.map(Some));
         // [1, width, 1] and [height, 1, 1]
-        let axes = [(columns, [0, 2], across, wide), (rows, [1, 2], down, high)];
-        for (centers, others, one, size) in axes {
-            let offsets: Vec<f64> = boxes.offsets.iter().map(one).collect();
-            let halves: Vec<f64> = boxes.halves.iter().map(one).collect();
+        let axes = [(columns, [0, 2], wide), (rows, [1, 2], high)];
+        let pairs = apart(&boxes.offsets).into_iter().zip(apart(&boxes.halves));
+        for ((centers, others, size), (offsets, halves)) in axes.into_iter().zip(pairs) {
             let centers = self.unsqueeze(centers, &others)?;
             let centers = match offsets.iter().all(|offset| *offset == 0.0) {
                 true => centers,
