@@ -26,14 +26,11 @@ enum Kind {
     Quantized,
 }
 
-/// Reads an axis argument, of which negative ones count from the end.
+/// Reads an axis argument, of which negative ones count from the end. It may be the rank, behind the last axis.
 fn axis(cx: &Cx<'_>, name: &str, rank: usize) -> Result<usize, Fault> {
-    match cx.int(name, 1)? {
-        axis if axis >= 0 => {
-            let axis = usize::try_from(axis).ok().filter(|axis| *axis <= rank);
-            axis.ok_or_else(|| format!("expected an axis of rank {rank} as `{name}`").into())
-        }
-        _ => Ok(cx.axis(name, 1, rank)?),
+    match cx.int(name, 1)? == length(rank) {
+        true => Ok(rank),
+        false => Ok(cx.axis(name, 1, rank)?),
     }
 }
 

@@ -1,6 +1,7 @@
 //! The table of rules by kind, and what many rules need.
 
 use lodstone_schema::numbers::length;
+use lodstone_schema::places::at;
 use std::collections::HashMap;
 use std::sync::LazyLock;
 
@@ -88,8 +89,9 @@ pub(super) fn transposed(
         let found = format!("{order:?}");
         return Err(format!("expected a permutation of {} dims, found {found}", shape.len()).into());
     }
-    let picked: Option<Vec<i64>> = order.iter().map(|axis| shape.get(*axis).copied()).collect();
-    let of = cx.shaped(value, picked.unwrap_or_default());
+    let picked =
+        order.iter().map(|axis| at(&shape, *axis)).collect::<Result<Vec<i64>, Finding>>()?;
+    let of = cx.shaped(value, picked);
     let layout =
         LAYOUTS.iter().find(|(known, _)| *known == order).map_or("*", |(_, layout)| layout);
     let members = vec![

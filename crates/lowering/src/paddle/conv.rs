@@ -181,8 +181,8 @@ pub(super) fn fitted(
     [strides, dilations]: [&[i64]; 2],
 ) -> Outcome<Vec<i64>> {
     let mut pads = pads.to_vec();
-    let found = format!("expected pads of {} dims, found {pads:?}", dims.len());
-    let (begins, ends) = pads.split_at_mut_checked(dims.len()).ok_or(found)?;
+    let (begins, ends) =
+        pads.split_at_mut_checked(dims.len()).ok_or("expected pads at begins and ends")?;
     let windows = dims.iter().zip(kernel).zip(strides.iter().zip(dilations));
     for (((dim, kernel), (stride, dilation)), (begin, end)) in windows.zip(begins.iter().zip(ends))
     {

@@ -19,6 +19,7 @@
 //! | `hard_shrink` and its gradient | 3.1 | the next lower threshold; of float64 a loss |
 //! | `linear_interp_v2`, `trilinear_interp_v2`, and their gradients, to a dim of 1 | 3.3 | the same: a loss |
 
+use lodstone_schema::numbers::{Rank, known};
 use std::collections::HashMap;
 
 use lodstone_model::{
@@ -509,11 +510,8 @@ fn strided_slice(writer: &mut Writer<'_>, mut op: Op) -> Outcome {
             continue;
         }
         let dim = dims.as_ref().and_then(|dims| {
-            let axis = if axis < 0 { axis + i64::try_from(dims.len()).ok()? } else { axis };
-            match dims.get(usize::try_from(axis).ok()?)? {
-                Dim::Known(dim) => i64::try_from(*dim).ok(),
-                _ => None,
-            }
+            let axis = Rank::of(dims).axis(axis).ok()?;
+            known(dims.get(axis.index())?).ok()?
         });
         *end = match dim {
             _ if *end <= BEFORE => -1,

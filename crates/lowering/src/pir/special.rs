@@ -307,7 +307,7 @@ fn full_int_array<'p>(walk: &mut Walk<'p>, op: &'p Op) -> Outcome {
 fn assign_value<'p>(walk: &mut Walk<'p>, op: &'p Op, overwritten: Option<usize>) -> Outcome {
     let values = op.attribute("values").cloned();
     let values = values.ok_or("expected numbers as `values`")?;
-    let shape = op.attribute("shape").and_then(longs).unwrap_or_default();
+    let shape = op.attribute("shape").and_then(longs).ok_or("expected integers as `shape`")?;
     let dtype = dtype_of(walk, op)?;
     let shape = shape.into_iter().map(i32::try_from).collect::<Result<Vec<_>, _>>();
     let shape = shape.map_err(|_| "expected dims of 32 bits")?;

@@ -315,9 +315,10 @@ fn complete(walk: &Walk<'_>, op: &Op, new: &mut Op, specs: &[&AttributeSpec]) ->
             // `reduce_amax` and `reduce_amin` of 2.6.2 do not read `reduce_all`.
             let operand = op.input("").first().map(|arg| walk.type_of(arg)).unwrap_or_default();
             let rank = operand.tensor_type().and_then(|tensor| tensor.shape.as_ref()).map(Vec::len);
-            let dims: Vec<i32> = match rank {
-                Some(rank) if new.kind.starts_with("reduce_am") => (0..).take(rank).collect(),
-                _ => vec![0],
+            let dims: Vec<i32> = match (new.kind.starts_with("reduce_am"), rank) {
+                (false, _) => vec![0],
+                (true, Some(rank)) => (0..).take(rank).collect(),
+                (true, None) => return Err("the rank of the operand must be known".into()),
             };
             new.attributes.retain(|it| it.name != "dim");
             new.attributes.push(attribute("dim", dims));

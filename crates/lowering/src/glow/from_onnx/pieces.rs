@@ -21,7 +21,7 @@ fn concat(cx: &mut Cx<'_>) -> Outcome {
     for index in 0..cx.count() {
         values.push(cx.input(index)?);
     }
-    let first = cx.input(0)?;
+    let first = *values.first().ok_or("expected operands, found none")?;
     let axis = cx.axis("axis", 1, cx.rank(first))?;
     // Tensors without elements are no operands of Glow.
     let filled = |value: &Value| !cx.graph.shape(*value).contains(&0);

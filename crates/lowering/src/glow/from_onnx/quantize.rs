@@ -145,7 +145,8 @@ fn channels(
     let name = format!("{name}_float");
     let channels =
         Channels { tensor: tensor.clone(), kind, axis, scales, offsets, names, storage, integers };
-    let inner = tensor.shape.iter().skip(axis + 1).product();
+    let inner =
+        tensor.shape.iter().skip(axis + 1).fold(1, |all: u64, dim| all.saturating_mul(*dim));
     let steps = channels.scales.iter().copied().zip(channels.offsets.iter().copied()).collect();
     let numbers = Numbers { integers: tensor.clone(), steps, inner };
     let data = Blob::derived(Arc::new(numbers));

@@ -470,7 +470,8 @@ fn roll(node: &mut Node<'_>) -> Outcome {
 
 fn einsum(node: &mut Node<'_>) -> Outcome {
     let all = node.all()?;
-    let subscripts = node.attributes.find("subscripts")?.unwrap_or_default().replace(' ', "");
+    let subscripts = node.attributes.find("subscripts")?;
+    let subscripts = subscripts.ok_or("the attribute `subscripts` is missing")?.replace(' ', "");
     node.attributes.int("optimize", 0)?;
     let inputs: Vec<Option<&Value>> = all.iter().map(Some).collect();
     let [y] = node.emit_all("Einsum", &inputs, [text("equation", &subscripts)])?;

@@ -5,6 +5,7 @@
 use crate::mxnet::attributes::wrong;
 use crate::mxnet::node::{Node, Outcome, Rule, place_in, rank};
 use crate::onnx::{Value, int};
+use lodstone_schema::numbers::length;
 
 pub(super) const RULES: &[(&str, Rule)] = &[
     ("_npi_mean", Rule::One(|node| numpy(node, "ReduceMean"))),
@@ -41,7 +42,7 @@ impl Axes {
         let named = axes.iter().map(|axis| place_in(rank, *axis)).collect::<Outcome<Vec<_>>>()?;
         let is_reduced = |axis: &i64| named.is_empty() || named.contains(axis) != excludes;
         let axes: Vec<i64> = (0..rank).filter(is_reduced).collect();
-        let is_all = i64::try_from(axes.len()) == Ok(rank);
+        let is_all = length(axes.len()) == rank;
         Ok(Self { axes, keeps, is_all })
     }
 

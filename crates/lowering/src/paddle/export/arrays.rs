@@ -171,12 +171,8 @@ fn sizes(
     axis: i64,
     stacks: bool,
 ) -> Outcome<Value> {
-    let rank = element.shape.as_ref().map(|dims| dims.len() + usize::from(stacks));
-    let rank = rank.and_then(|rank| i64::try_from(rank).ok()).ok_or("rank must be known")?;
-    let at = if axis < 0 { axis.saturating_add(rank) } else { axis };
-    if !(0..rank).contains(&at) {
-        return Err(format!("expected an axis of rank {rank}, found {axis}").into());
-    }
+    let dims = element.shape.as_ref().ok_or("rank must be known")?;
+    let at = Rank::new(dims.len() + usize::from(stacks)).axis(axis)?.number();
     walk.graph.begin("tensor_array_to_tensor");
     let count = walk.graph.call("SequenceLength", &[array], [])?;
     let scalar = |dtype| ValueInfo::tensor(dtype, Some(Vec::new()));

@@ -107,7 +107,9 @@ struct Share {
 /// The gradient of means: along each dim, the windows are rows of a matrix, with ones at their elements.
 fn means(op: &mut Operator<'_>, x: &Value, given: &Value, is_global: bool) -> Outcome<Value> {
     let (dims, found) = (x.dims()?, given.dims()?);
-    let (dims, found) = (dims.get(2..).unwrap_or_default(), found.get(2..).unwrap_or_default());
+    let (Some(dims), Some(found)) = (dims.get(2..), found.get(2..)) else {
+        return Err(format!("expected images, found rank {}", x.rank()?).into());
+    };
     if dims.len() != found.len() {
         return Err(format!("expected results over {dims:?}, found {found:?}").into());
     }

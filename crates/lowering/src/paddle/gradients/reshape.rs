@@ -27,7 +27,10 @@ pub(super) const RULES: &[(&str, Rule)] = &[
 fn shaped(op: &mut Operator<'_>) -> Outcome {
     let (shape, given) = (op.input("XShape")?, op.gradient("Out")?);
     let dims = shape.dims()?;
-    let y = op.reshape(&given, dims.get(1..).unwrap_or_default())?;
+    let [_, dims @ ..] = dims.as_slice() else {
+        return Err("expected dims after a 0 as `XShape`, found none".into());
+    };
+    let y = op.reshape(&given, dims)?;
     op.put_gradient("X", &y)
 }
 
