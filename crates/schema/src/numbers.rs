@@ -59,6 +59,11 @@ pub fn required(dim: &Dim, what: impl fmt::Display) -> Result<i64, Finding> {
     known(dim)?.ok_or_else(|| Finding::new(Code::UnknownDims, format!("{what} must be known")))
 }
 
+/// Returns all dims, if each of them is known and below 2^63.
+pub fn known_dims(dims: &[Dim]) -> Option<Vec<i64>> {
+    dims.iter().map(|dim| known(dim).ok().flatten()).collect()
+}
+
 /// The number of dims of a tensor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Rank(usize);

@@ -1,10 +1,10 @@
 //! Inputs and weights: their types in Glow.
 
-use lodstone_schema::numbers::exact;
+use lodstone_schema::numbers::{exact, known_dims};
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use lodstone_model::{AttributeValue, Block, DType, Dim, Kind, Model, Op, Tensor, Var};
+use lodstone_model::{AttributeValue, Block, DType, Kind, Model, Op, Tensor, Var};
 use lodstone_schema::glow::{ElemKind, Storage, Type};
 use lodstone_schema::onnx::infer::ValueInfo;
 use lodstone_schema::{Code, Finding};
@@ -118,12 +118,7 @@ impl Derive for Signed {
 pub(super) fn placeholder(graph: &mut Graph, var: &Var, main: &Block) -> Result<Value, Finding> {
     let declared = var.value.tensor_type();
     let dims = declared.and_then(|declared| declared.shape.as_ref());
-    let known = |dim: &Dim| match dim {
-        Dim::Known(size) => i64::try_from(*size).ok(),
-        _ => None,
-    };
-    let shape: Option<Vec<i64>> = dims.and_then(|dims| dims.iter().map(known).collect());
-    let Some(shape) = shape else {
+    let Some(shape) = dims.and_then(|dims| known_dims(dims)) else {
         let what = match dims {
             None => "its shape is unknown: nets declare none",
             Some(_) => "its shape has unknown dims, which Glow does not support",

@@ -1,6 +1,6 @@
 //! An MXNet node as its rule sees it: inputs by slot or position, attributes, and the graph that is emitted.
 
-use lodstone_schema::numbers::{Axis, Rank, exact};
+use lodstone_schema::numbers::{Axis, Rank, exact, known};
 use std::ops::{Deref, DerefMut};
 
 use lodstone_model::{Dim, Op};
@@ -160,11 +160,7 @@ pub(super) fn place_in(rank: i64, axis: i64) -> Outcome<i64> {
 
 /// Returns a dim, if it is known.
 pub(super) fn dim_of(value: &Value, axis: i64) -> Option<i64> {
-    let dim = value.shape().ok()?.get(usize::try_from(axis).ok()?)?;
-    match dim {
-        Dim::Known(size) => i64::try_from(*size).ok(),
-        _ => None,
-    }
+    known(value.shape().ok()?.get(usize::try_from(axis).ok()?)?).ok()?
 }
 
 /// Returns a dim that must be known.

@@ -1,6 +1,6 @@
 //! The walk over the nodes of a program.
 
-use lodstone_schema::numbers::Rank;
+use lodstone_schema::numbers::{Rank, length};
 use std::cell::OnceCell;
 use std::collections::{BTreeMap, HashMap};
 
@@ -284,9 +284,7 @@ impl<'m> Walk<'m> {
                 );
                 return Err(Finding::new(Code::UnknownDims, what).about_attribute("shape"));
             };
-            let axis =
-                i64::try_from(*axis).map_err(|_| Finding::internal("the rank is too large"))?;
-            dims.push(self.graph.dim(value, axis)?);
+            dims.push(self.graph.dim(value, length(*axis))?);
         }
         Ok(dims)
     }

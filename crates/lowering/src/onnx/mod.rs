@@ -17,7 +17,7 @@ use lodstone_model::{
     Attribute, AttributeValue, ByteString, DType, Dim, Op, Operand, Parameter, Tensor, ValueType,
 };
 use lodstone_schema::Finding;
-use lodstone_schema::numbers::{Rank, known};
+use lodstone_schema::numbers::{Rank, known, known_dims};
 use lodstone_schema::onnx::downgrade::minimum_opset;
 use lodstone_schema::onnx::infer::{NoBodies, ValueInfo, infer_op};
 use lodstone_schema::onnx::{NEWEST_OPSET, admits, ir_version_of_opset, lowest_opset};
@@ -91,11 +91,7 @@ impl Value {
 
     /// Returns the dims, if all of them are known.
     pub(crate) fn known_dims(&self) -> Option<Vec<i64>> {
-        let known = |dim: &Dim| match dim {
-            Dim::Known(size) => i64::try_from(*size).ok(),
-            _ => None,
-        };
-        self.info.shape()?.iter().map(known).collect()
+        known_dims(self.info.shape()?)
     }
 
     /// Returns the dims, all of which must be known.

@@ -1,6 +1,6 @@
 //! Convolutions.
 
-use lodstone_model::Dim;
+use lodstone_schema::numbers::known_dims;
 
 use super::operator::{Operator, Outcome, Rule};
 use crate::onnx::{Value, int, ints, text};
@@ -165,11 +165,7 @@ fn conv_transpose(op: &mut Operator<'_>) -> Outcome {
 
 /// Returns the spatial dims, if they are known.
 pub(super) fn spatial_dims(x: &Value) -> Option<Vec<i64>> {
-    let known = |dim: &Dim| match dim {
-        Dim::Known(size) => i64::try_from(*size).ok(),
-        _ => None,
-    };
-    x.shape().ok()?.get(2..)?.iter().map(known).collect()
+    known_dims(x.shape().ok()?.get(2..)?)
 }
 
 /// Extends pads at the end where a window exceeds the padded dim by less than a stride: PaddlePaddle rounds the number of

@@ -309,8 +309,7 @@ impl Resizing {
         let (column, line) = (op.unsqueeze(&numbers, &[1])?, op.unsqueeze(&numbers, &[0])?);
         let own = op.call("Equal", &[&column, &line], [])?;
         let own = op.cast(&own, dtype)?;
-        let place = i64::try_from(axis).map_err(|_| "the rank is too high")?;
-        let (own, size) = self.extended(op, &own, 0, place)?;
+        let (own, size) = self.extended(op, &own, 0, length(axis))?;
         let line = match &self.size {
             Size::Dims(_) => op.longs(&[dim]),
             Size::Scales(_) => op.singles(&[1.0]),

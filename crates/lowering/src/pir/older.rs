@@ -19,7 +19,7 @@
 //! | `hard_shrink` and its gradient | 3.1 | the next lower threshold; of float64 a loss |
 //! | `linear_interp_v2`, `trilinear_interp_v2`, and their gradients, to a dim of 1 | 3.3 | the same: a loss |
 
-use lodstone_schema::numbers::{Rank, known};
+use lodstone_schema::numbers::{Axis, Rank, known};
 use std::collections::HashMap;
 
 use lodstone_model::{
@@ -527,13 +527,13 @@ fn strided_slice(writer: &mut Writer<'_>, mut op: Op) -> Outcome {
 
 /// The rows are the first of the two axes; in 2.6.2, the one that comes first.
 fn trace(writer: &mut Writer<'_>, mut op: Op) -> Outcome {
-    let rank = writer.type_of(&op, "Input")?.shape.map(|shape| shape.len());
+    let rank = writer.type_of(&op, "Input")?.shape.map(|shape| Rank::of(&shape));
     let place = |name: &str| {
         let axis = int(&op, name).unwrap_or(if name == "axis2" { 1 } else { 0 });
-        let rank = rank.and_then(|rank| i64::try_from(rank).ok());
-        match axis {
-            ..0 => rank.map(|rank| axis + rank).ok_or("rank must be known"),
-            axis => Ok(axis),
+        match (axis, rank) {
+            (_, Some(rank)) => rank.axis(axis).map(Axis::number),
+            (..0, None) => Err("rank must be known".into()),
+            (axis, None) => Ok(axis),
         }
     };
     let (rows, columns) = (place("axis1")?, place("axis2")?);

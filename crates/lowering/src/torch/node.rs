@@ -1,6 +1,6 @@
 //! A PyTorch operator as its rule sees it: arguments by name, and the graph that is emitted.
 
-use lodstone_schema::numbers::{Axis, Rank, exact};
+use lodstone_schema::numbers::{Axis, Rank, exact, known};
 use std::ops::{Deref, DerefMut};
 
 use lodstone_model::{DType, Dim, Op};
@@ -306,11 +306,7 @@ pub(super) fn axes_of(value: &Value, axes: &[i64]) -> Outcome<Vec<i64>> {
 
 /// Returns a dim, if it is known.
 pub(super) fn dim_of(value: &Value, axis: i64) -> Option<i64> {
-    let dim = value.shape().ok()?.get(usize::try_from(axis).ok()?)?;
-    match dim {
-        Dim::Known(size) => i64::try_from(*size).ok(),
-        _ => None,
-    }
+    known(value.shape().ok()?.get(usize::try_from(axis).ok()?)?).ok()?
 }
 
 /// Returns a dim that must be known.

@@ -130,7 +130,7 @@ pub(super) fn channelwise(
     (channels, transpose): &(Channels, Option<usize>),
 ) -> Option<Vec<Value>> {
     let called = |part: &str| format!("{name}_{part}");
-    let depth = i64::try_from(channels.scales.len()).ok()?;
+    let depth = length(channels.scales.len());
     let scale = scale_of(graph, input)?;
     let scales: Vec<f32> = channels.scales.iter().map(|of| of * scale).collect();
     let of_bias = plain(ElemKind::Int32Q, vec![depth]);

@@ -389,7 +389,7 @@ fn crop(node: &mut Node<'_>) -> Outcome {
     let size = node.each("h_w", 2, 0, 0)?;
     let is_centered = node.attributes.flag("center_crop", false)?;
     let count = node.attributes.int("num_args", None)?;
-    if i64::try_from(node.count()) != Ok(count) || rank(&x)? != 4 {
+    if length(node.count()) != count || rank(&x)? != 4 {
         return Err(format!("expected {count} inputs of rank 4, found {}", node.count()).into());
     }
     node.at_most(2)?;

@@ -146,7 +146,7 @@ fn moments(node: &mut Node<'_>) -> Outcome<Vec<Value>> {
         true => (0..rank).collect(),
         false => axes.iter().map(|axis| place_in(rank, *axis)).collect::<Outcome<Vec<_>>>()?,
     };
-    let is_all = !keeps && i64::try_from(axes.len()) == Ok(rank);
+    let is_all = !keeps && length(axes.len()) == rank;
     let mean = node.reduce("ReduceMean", &x, &axes, true)?;
     let distance = node.sub(&x, &mean)?;
     let square = node.mul(&distance, &distance)?;

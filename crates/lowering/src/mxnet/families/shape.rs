@@ -426,7 +426,7 @@ fn squeeze(node: &mut Node<'_>) -> Outcome {
     let mut removed = axes;
     removed.sort_unstable();
     removed.dedup();
-    if i64::try_from(removed.len()) == Ok(rank) && node.kind() == "squeeze" {
+    if length(removed.len()) == rank && node.kind() == "squeeze" {
         removed.pop();
     }
     if removed.is_empty() {

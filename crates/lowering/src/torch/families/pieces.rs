@@ -213,7 +213,7 @@ fn narrow(node: &mut Node<'_>) -> Outcome {
 
 /// Returns slices of sizes along an axis.
 fn parts(node: &mut Node<'_>, x: &Value, axis: i64, sizes: &[Size]) -> Outcome<Vec<Value>> {
-    if i64::try_from(sizes.len()).is_ok_and(|count| count > MAX_PARTS) {
+    if length(sizes.len()) > MAX_PARTS {
         return Err(format!("expected fewer parts, found {}", sizes.len()).into());
     }
     if let [_] = sizes {

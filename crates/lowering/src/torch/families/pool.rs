@@ -214,7 +214,7 @@ fn adaptive_maximum(node: &mut Node<'_>, count: usize) -> Outcome<Vec<Value>> {
             (0..*size).map(move |index| [&found[..], &[bin(index, *size, *dim)]].concat())
         };
         boxes = boxes.iter().flat_map(each).collect();
-        if i64::try_from(boxes.len()).is_ok_and(|count| count > MAX_PARTS) {
+        if length(boxes.len()) > MAX_PARTS {
             return Err(wrong("output_size", "fewer bins", &format!("{sizes:?}")));
         }
     }
