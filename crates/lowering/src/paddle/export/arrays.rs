@@ -3,6 +3,7 @@
 use lodstone_model::{Attribute, DType, Dim, TensorType, ValueType};
 use lodstone_schema::numbers::Rank;
 use lodstone_schema::onnx::infer::{ValueInfo, common_type};
+use lodstone_schema::places::at_mut;
 
 use super::scope::Bound;
 use super::walk::{Own, Site, Walk};
@@ -151,11 +152,7 @@ fn to_tensor<'p>(walk: &mut Walk<'p>, site: &Site<'p>) -> Outcome {
         let at = Rank::new(dims.len() + usize::from(stacks)).axis(axis)?.index();
         match stacks {
             true => dims.insert(at, Dim::Unknown),
-            false => {
-                if let Some(dim) = dims.get_mut(at) {
-                    *dim = Dim::Unknown;
-                }
-            }
+            false => *at_mut(dims, at)? = Dim::Unknown,
         }
     }
     let of = ValueType::Tensor(element);
