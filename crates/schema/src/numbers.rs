@@ -15,6 +15,7 @@
 
 use std::any::type_name;
 use std::fmt;
+use std::ops::Range;
 
 use lodstone_model::Dim;
 
@@ -58,6 +59,11 @@ pub fn required(dim: &Dim, what: impl fmt::Display) -> Result<i64, Finding> {
     known(dim)?.ok_or_else(|| Finding::new(Code::UnknownDims, format!("{what} must be known")))
 }
 
+/// Returns all dims, if each of them is known and below 2^63.
+pub fn known_dims(dims: &[Dim]) -> Option<Vec<i64>> {
+    dims.iter().map(|dim| known(dim).ok().flatten()).collect()
+}
+
 /// The number of dims of a tensor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Rank(usize);
@@ -85,6 +91,11 @@ impl Rank {
     /// Returns the number of dims, as attributes of operators have it.
     pub const fn number(self) -> i64 {
         length(self.0)
+    }
+
+    /// Returns the axes as attributes of operators have them, in order.
+    pub const fn numbers(self) -> Range<i64> {
+        0..self.number()
     }
 
     /// Returns an axis; negative ones count from the end.
@@ -129,6 +140,12 @@ impl Axis {
 impl PartialEq<usize> for Rank {
     fn eq(&self, other: &usize) -> bool {
         self.0 == *other
+    }
+}
+
+impl PartialEq<Rank> for usize {
+    fn eq(&self, other: &Rank) -> bool {
+        *self == other.0
     }
 }
 

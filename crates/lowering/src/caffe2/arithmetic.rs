@@ -1,11 +1,12 @@
 //! Operators of two or more operands, element by element.
 
 use lodstone_schema::glow::{ElemKind, Type};
+use lodstone_schema::numbers::length;
 
 use super::rules::of_kind;
 use super::unary::power_of;
 use crate::glow::from_onnx::graph::{MemberValue, Value};
-use crate::glow::from_onnx::op::{Cx, Fault, Outcome, Rule, long, one};
+use crate::glow::from_onnx::op::{Cx, Fault, Outcome, Rule, one};
 
 pub(super) const RULES: &[(&str, Rule)] = &[
     ("Add", |cx| arithmetic(cx, "Add")),
@@ -186,7 +187,7 @@ fn stacked(cx: &mut Cx<'_>, values: &[Value], of: &Type, each: bool) -> Result<V
         return cx.concat(expanded?, 0, "");
     }
     let joined = cx.concat(values.to_vec(), 0, "concat")?;
-    let mut shape = vec![long(values.len())];
+    let mut shape = vec![length(values.len())];
     shape.extend(&of.shape);
     cx.reshape_always(joined, &shape, "reshape")
 }

@@ -17,6 +17,7 @@ use bytes::Bytes;
 use lodstone_model::{
     Attribute, AttributeValue, Block, DType, Dim, Model, Op, Operand, Parameter, Tensor, Var,
 };
+use lodstone_schema::numbers::length;
 use lodstone_schema::{Code, Finding, Findings};
 use lodstone_store::Blob;
 
@@ -268,13 +269,13 @@ impl Made<'_> {
         if first.tensor.dtype != DType::Int64 || first.tensor.shape.len() > 1 {
             return Err(dependent(format!("`{}` depends on unknown dims", first.name)));
         }
-        let mut lists = vec![longs(&first.tensor)?];
+        // All lists have one length.
+        let mut columns: Vec<Vec<i64>> =
+            longs(&first.tensor)?.into_iter().map(|number| vec![number]).collect();
         for other in others {
-            lists.push(longs(&other.tensor)?);
+            let numbers = longs(&other.tensor)?;
+            columns.iter_mut().zip(numbers).for_each(|(column, number)| column.push(number));
         }
-        let count = lists.first().map_or(0, Vec::len);
-        let column = |index| lists.iter().filter_map(move |it: &Vec<i64>| it.get(index).copied());
-        let columns: Vec<Vec<i64>> = (0..count).map(|index| column(index).collect()).collect();
         let is_fixed = |column: &[i64]| column.iter().all(|it| column.first() == Some(it));
         let is_positive = columns.iter().flatten().all(|it| *it > 0);
         let changing = columns.iter().filter(|column| !is_fixed(column)).count();
@@ -330,7 +331,7 @@ impl Made<'_> {
         else {
             return Err(dependent(format!("`{name}` is not linear in one unknown dim")));
         };
-        let mut value = self.dim(index);
+        let mut value = self.dim(index)?;
         for (kind, number, neutral) in [("Mul", factor, 1), ("Add", offset, 0)] {
             if number != neutral {
                 let inputs = vec![value, self.constant(&[number])];
@@ -342,19 +343,20 @@ impl Made<'_> {
     }
 
     /// Returns the size of an unknown dim, in a list.
-    fn dim(&mut self, index: usize) -> String {
+    fn dim(&mut self, index: usize) -> Result<String, Finding> {
         if let Some(name) = self.dims.get(&index) {
-            return name.clone();
+            return Ok(name.clone());
         }
-        let Some(unknown) = self.unknowns.get(index) else { return String::new() };
-        let axis = i64::try_from(unknown.axis).unwrap_or_default();
+        let lost = || Finding::internal(format!("there is no unknown dim {index}"));
+        let unknown = self.unknowns.get(index).ok_or_else(lost)?;
+        let axis = length(unknown.axis);
         let shape = self.fresh(&format!("{}_shape", unknown.input));
         self.op("Shape", vec![unknown.input.clone()], Vec::new(), shape.clone());
         let axis = self.constant(&[axis]);
         let name = self.fresh(&format!("{}_dim", unknown.input));
         self.op("Gather", vec![shape, axis], Vec::new(), name.clone());
         self.dims.insert(index, name.clone());
-        name
+        Ok(name)
     }
 
     /// Adds a list of numbers.
@@ -378,15 +380,14 @@ impl Made<'_> {
     }
 
     fn fresh(&mut self, base: &str) -> String {
-        let mut numbers = std::iter::successors(Some(0_usize), |number| number.checked_add(1));
-        let names = &self.names;
-        let name = numbers.find_map(|number| {
+        let mut number = 0_usize;
+        loop {
             let name = format!("{base}__{number}");
-            (!names.contains(&name)).then_some(name)
-        });
-        let name = name.unwrap_or_default();
-        self.names.insert(name.clone());
-        name
+            if self.names.insert(name.clone()) {
+                return name;
+            }
+            number += 1;
+        }
     }
 }
 

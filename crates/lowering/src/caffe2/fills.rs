@@ -4,6 +4,7 @@ use half::f16;
 use lodstone_model::AttributeValue;
 use lodstone_schema::Finding;
 use lodstone_schema::glow::{ElemKind, Type};
+use lodstone_schema::numbers::length;
 
 use super::rules::{of_kind, product};
 use crate::glow::from_onnx::graph::{MemberValue, Value};
@@ -109,8 +110,9 @@ fn given(cx: &mut Cx<'_>, kind: ElemKind) -> Outcome {
                 .into());
         }
     };
-    let size = product(&dims)?.checked_mul(i64::from(kind.dtype().bits().unwrap_or(8) / 8));
-    if size != i64::try_from(bytes.len()).ok() {
+    let bits = kind.dtype().bits().ok_or_else(|| format!("the size of {kind:?} is unknown"))?;
+    let size = product(&dims)?.checked_mul(i64::from(bits / 8));
+    if size != Some(length(bytes.len())) {
         return Err(format!("the number of `values` does not match {dims:?}").into());
     }
     let name = cx.output_name(0);

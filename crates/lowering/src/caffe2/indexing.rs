@@ -1,11 +1,12 @@
 //! Gathers and scatters.
 
 use lodstone_schema::glow::{ElemKind, Type};
+use lodstone_schema::numbers::length;
 
 use super::reshape::integers;
 use super::rules::{expect_rank, flattened, of_kind};
 use crate::glow::from_onnx::graph::{MemberValue, Value};
-use crate::glow::from_onnx::op::{Cx, Fault, Outcome, Rule, long, one};
+use crate::glow::from_onnx::op::{Cx, Fault, Outcome, Rule, one};
 
 pub(super) const RULES: &[(&str, Rule)] = &[
     ("BatchGather", |cx| gather(cx, 1)),
@@ -44,7 +45,7 @@ fn gather(cx: &mut Cx<'_>, default: i64) -> Outcome {
     let axis = cx.axis("axis", default, shape.len())?;
     // A part of a known shape is a known shape.
     if let (Ok(numbers), Ok(places), 1) = (cx.ints(0), cx.ints(1), shape.len()) {
-        let count = long(numbers.len());
+        let count = length(numbers.len());
         let pick = |place: &i64| {
             let place = if *place < 0 { place + count } else { *place };
             usize::try_from(place).ok().and_then(|place| numbers.get(place)).copied()
@@ -61,7 +62,7 @@ fn gather(cx: &mut Cx<'_>, default: i64) -> Outcome {
     result.extend(cx.shape(places));
     result.extend(shape.iter().skip(axis + 1));
     let of = cx.shaped(data, result);
-    let members = vec![("BatchDims", MemberValue::Int(long(axis)))];
+    let members = vec![("BatchDims", MemberValue::Int(length(axis)))];
     one(cx.node("Gather", "", &[data, places], members, of)?)
 }
 
@@ -177,7 +178,7 @@ fn mask(cx: &mut Cx<'_>) -> Outcome {
     };
     let mask = cx.longs("mask")?.ok_or("expected `mask`, found none")?;
     let mut shape: Vec<i64> = cx.shape(lengths).first().copied().into_iter().collect();
-    shape.push(long(mask.len()));
+    shape.push(length(mask.len()));
     shape.extend(cx.shape(default));
     let of = cx.shaped(values, shape);
     let members = vec![("Mask", MemberValue::Ints(mask))];
@@ -302,7 +303,7 @@ fn labels(cx: &mut Cx<'_>) -> Outcome {
         return Err(format!("expected {items} values, found {:?}", cx.shape(values)).into());
     }
     let count = cx.int("num_labels", 0)?;
-    let outputs = long(cx.op.output("").len());
+    let outputs = length(cx.op.output("").len());
     if count < 1 || items % count != 0 || count.checked_mul(2).is_none_or(|most| outputs < most) {
         return Err(format!("expected `num_labels` that divides {items}, found {count}").into());
     }

@@ -1,6 +1,7 @@
 //! Products of matrices.
 
 use lodstone_schema::glow::{ElemKind, Type};
+use lodstone_schema::numbers::length;
 
 use super::rules::{flattened, of_kind, product, quantized, transposed};
 use crate::glow::from_onnx::graph::{MemberValue, Value};
@@ -25,14 +26,11 @@ enum Kind {
     Quantized,
 }
 
-/// Reads an axis argument, of which negative ones count from the end.
+/// Reads an axis argument, of which negative ones count from the end. It may be the rank, behind the last axis.
 fn axis(cx: &Cx<'_>, name: &str, rank: usize) -> Result<usize, Fault> {
-    match cx.int(name, 1)? {
-        axis if axis >= 0 => {
-            let axis = usize::try_from(axis).ok().filter(|axis| *axis <= rank);
-            axis.ok_or_else(|| format!("expected an axis of rank {rank} as `{name}`").into())
-        }
-        _ => Ok(cx.axis(name, 1, rank)?),
+    match cx.int(name, 1)? == length(rank) {
+        true => Ok(rank),
+        false => Ok(cx.axis(name, 1, rank)?),
     }
 }
 
@@ -236,10 +234,8 @@ pub(super) fn tiled(
     let dim = shape.get_mut(axis).ok_or_else(|| format!("there is no axis {axis}"))?;
     *dim = dim.checked_mul(count).ok_or("the shape is too large")?;
     let of = cx.shaped(value, shape);
-    let members = vec![
-        ("Count", MemberValue::Int(count)),
-        ("Axis", MemberValue::Int(crate::glow::from_onnx::op::long(axis))),
-    ];
+    let members =
+        vec![("Count", MemberValue::Int(count)), ("Axis", MemberValue::Int(length(axis)))];
     cx.node("Tile", "tileDim", &[value], members, of)
 }
 

@@ -1,11 +1,13 @@
 //! Normalizations and `Softmax`.
 
 use lodstone_schema::glow::{ElemKind, Type};
+use lodstone_schema::numbers::length;
+use lodstone_schema::places::at;
 
 use super::linear::tiled;
 use super::rules::{channels_first, channels_last, expect_rank, flattened, is_nhwc, of_kind};
 use crate::glow::from_onnx::graph::{MemberValue, Value};
-use crate::glow::from_onnx::op::{Cx, Fault, Outcome, Rule, long, one};
+use crate::glow::from_onnx::op::{Cx, Fault, Outcome, Rule, one};
 
 pub(super) const RULES: &[(&str, Rule)] = &[
     ("AffineChannel", affine),
@@ -26,7 +28,7 @@ fn softmax(cx: &mut Cx<'_>) -> Outcome {
     if shape.len() < 2 {
         return Err(format!("expected at least 2 dims, found {shape:?}").into());
     }
-    let first = shape.first().copied().unwrap_or(1);
+    let first = at(&shape, 0)?;
     let selected = cx.splat(0.0, of_kind(ElemKind::Int64I, vec![first, 1]), "selected")?;
     let axis = cx.axis("axis", 1, shape.len())?;
     let flat = flattened(&shape, axis)?;
@@ -67,7 +69,7 @@ fn batch(cx: &mut Cx<'_>) -> Outcome {
     let value = cx.input(0)?;
     let rank = cx.rank(value);
     let channel = if is_nhwc(cx)? { rank.saturating_sub(1) } else { 1 };
-    let channels = cx.dim(value, long(channel))?;
+    let channels = cx.dim(value, length(channel))?;
     if cx.op.attribute("is_test").is_some() && !cx.flag("is_test", false)? {
         return Err("expected a net for inference, found `is_test` 0".into());
     }
@@ -84,7 +86,7 @@ fn batch(cx: &mut Cx<'_>) -> Outcome {
         operands.push(operand);
     }
     let members = vec![
-        ("ChannelIdx", MemberValue::Int(long(channel))),
+        ("ChannelIdx", MemberValue::Int(length(channel))),
         ("Epsilon", MemberValue::Float(cx.float("epsilon", 1e-5)?)),
         ("Momentum", MemberValue::Float(0.9)),
     ];
@@ -95,7 +97,7 @@ fn batch(cx: &mut Cx<'_>) -> Outcome {
 /// Returns the axis of the channels, and their number, after a check of the operands with an element for each.
 fn by_channel(cx: &mut Cx<'_>, value: Value, operands: &[Value]) -> Result<(usize, i64), Fault> {
     let channel = if is_nhwc(cx)? { cx.rank(value).saturating_sub(1) } else { 1 };
-    let channels = cx.dim(value, long(channel))?;
+    let channels = cx.dim(value, length(channel))?;
     match operands.iter().map(|operand| cx.shape(*operand)).find(|shape| *shape != [channels]) {
         Some(found) => Err(format!("expected {channels} elements, found {found:?}").into()),
         None => Ok((channel, channels)),
@@ -110,7 +112,7 @@ fn affine(cx: &mut Cx<'_>) -> Outcome {
     let mean = cx.splat(0.0, each.clone(), "mean")?;
     let variance = cx.splat(1.0, each, "variance")?;
     let members = vec![
-        ("ChannelIdx", MemberValue::Int(long(channel))),
+        ("ChannelIdx", MemberValue::Int(length(channel))),
         ("Epsilon", MemberValue::Float(0.0)),
         ("Momentum", MemberValue::Float(0.9)),
     ];
@@ -123,7 +125,7 @@ fn instance(cx: &mut Cx<'_>) -> Outcome {
     let (value, scale, bias) = (cx.input(0)?, cx.input(1)?, cx.input(2)?);
     let (channel, _) = by_channel(cx, value, &[scale, bias])?;
     let members = vec![
-        ("ChannelIdx", MemberValue::Int(long(channel))),
+        ("ChannelIdx", MemberValue::Int(length(channel))),
         ("Epsilon", MemberValue::Float(cx.float("epsilon", 1e-5)?)),
     ];
     let of = cx.type_of(value);
@@ -214,7 +216,7 @@ fn lp(cx: &mut Cx<'_>) -> Outcome {
 
 fn shuffle(cx: &mut Cx<'_>) -> Outcome {
     let value = cx.input(0)?;
-    let default = if is_nhwc(cx)? { long(cx.rank(value)) - 1 } else { 1 };
+    let default = if is_nhwc(cx)? { length(cx.rank(value)) - 1 } else { 1 };
     let (group, kernel) = (cx.int("group", 1)?, cx.int("kernel", default)?);
     let channels = cx.dim(value, kernel)?;
     if group < 1 || channels % group != 0 {

@@ -1,11 +1,12 @@
 //! Pools, and other operators that change the size of images.
 
 use lodstone_schema::glow::{ElemKind, Type};
+use lodstone_schema::numbers::length;
 
 use super::conv::{Window, pads};
 use super::rules::{channels_first, channels_last, image, is_nhwc, of_kind, quantized};
 use crate::glow::from_onnx::graph::{MemberValue, Value};
-use crate::glow::from_onnx::op::{Cx, Fault, Outcome, Rule, long, one};
+use crate::glow::from_onnx::op::{Cx, Fault, Outcome, Rule, one};
 
 pub(super) const RULES: &[(&str, Rule)] = &[
     ("AveragePool", |cx| average(cx, false)),
@@ -95,15 +96,13 @@ fn pad(cx: &mut Cx<'_>) -> Outcome {
     let Some(mode) = MODES.iter().position(|known| *known == mode) else {
         return Err(format!("expected one of {MODES:?} as `mode`, found `{mode}`").into());
     };
-    let sides = match is_nhwc {
-        true => [0, top, left, 0, 0, bottom, right, 0],
-        false => [0, 0, top, left, 0, 0, bottom, right],
+    let (begins, ends) = match is_nhwc {
+        true => ([0, top, left, 0], [0, bottom, right, 0]),
+        false => ([0, 0, top, left], [0, 0, bottom, right]),
     };
     let mut shape = cx.shape(value);
     let limit = i64::from(i32::MAX);
-    for (axis, dim) in shape.iter_mut().enumerate() {
-        let (before, after) = (sides.get(axis).copied(), sides.get(axis + rank).copied());
-        let (before, after) = (before.unwrap_or(0), after.unwrap_or(0));
+    for (dim, (before, after)) in shape.iter_mut().zip(begins.into_iter().zip(ends)) {
         let largest = if mode == 1 { *dim - 1 } else { limit };
         if !(0..=largest).contains(&before) || !(0..=largest).contains(&after) {
             return Err(format!("pads of {before} and {after} do not fit a dim of {dim}").into());
@@ -111,8 +110,8 @@ fn pad(cx: &mut Cx<'_>) -> Outcome {
         *dim += before + after;
     }
     let members = vec![
-        ("Mode", MemberValue::Int(long(mode))),
-        ("Pads", MemberValue::Ints(sides.to_vec())),
+        ("Mode", MemberValue::Int(length(mode))),
+        ("Pads", MemberValue::Ints([begins, ends].concat())),
         ("Value", MemberValue::Float(cx.float("value", 0.0)?)),
     ];
     let of = cx.shaped(value, shape);

@@ -1,10 +1,11 @@
 //! Reductions.
 
 use lodstone_schema::glow::{ElemKind, Type};
+use lodstone_schema::numbers::{exact, length};
 
 use super::rules::of_kind;
 use crate::glow::from_onnx::graph::{MemberValue, Value};
-use crate::glow::from_onnx::op::{Cx, Fault, Outcome, Rule, from_front, long, one};
+use crate::glow::from_onnx::op::{Cx, Fault, Outcome, Rule, from_front, one};
 
 pub(super) const RULES: &[(&str, Rule)] = &[
     ("ArgMax", |cx| arg(cx, "ArgMax")),
@@ -36,13 +37,13 @@ fn reduced(
     let has_axes = !matches!(kind, "BatchedReduceAdd" | "BatchedReduceProd");
     if has_axes {
         let of: Type = cx.shaped(value, without(&cx.shape(value), axes));
-        let axes = axes.iter().map(|axis| long(*axis)).collect();
+        let axes = axes.iter().map(|axis| length(*axis)).collect();
         return cx.node(kind, "", &[value], vec![("Axes", MemberValue::Ints(axes))], of);
     }
     let mut value = value;
     for axis in axes.iter().rev() {
         let of = cx.shaped(value, without(&cx.shape(value), &[*axis]));
-        value = cx.node(kind, "", &[value], vec![("Axis", MemberValue::Int(long(*axis)))], of)?;
+        value = cx.node(kind, "", &[value], vec![("Axis", MemberValue::Int(length(*axis)))], of)?;
     }
     Ok(value)
 }
@@ -82,10 +83,11 @@ fn back(cx: &mut Cx<'_>, kind: &'static str) -> Outcome {
     if cx.count() != 1 {
         return Err("Glow reduces without lengths".into());
     }
-    let count = usize::try_from(cx.int("num_reduce_dim", 1)?).unwrap_or(usize::MAX);
-    if count == 0 || count >= rank {
+    let count = cx.int("num_reduce_dim", 1)?;
+    if !(1..length(rank)).contains(&count) {
         return Err(format!("expected more than {count} dims, found {rank}").into());
     }
+    let count: usize = exact(count)?;
     let axes: Vec<usize> = (rank - count..rank).collect();
     one(reduced(cx, kind, value, &axes)?)
 }
@@ -108,8 +110,10 @@ fn arg(cx: &mut Cx<'_>, kind: &'static str) -> Outcome {
         true => shape.iter_mut().skip(axis).take(1).for_each(|dim| *dim = 1),
         false => drop(shape.remove(axis)),
     }
-    let members =
-        vec![("Axis", MemberValue::Int(long(axis))), ("KeepDims", MemberValue::Int(keeps.into()))];
+    let members = vec![
+        ("Axis", MemberValue::Int(length(axis))),
+        ("KeepDims", MemberValue::Int(keeps.into())),
+    ];
     one(cx.node(kind, "", &[value], members, of_kind(ElemKind::Int64I, shape))?)
 }
 

@@ -2,10 +2,11 @@
 
 use lodstone_model::AttributeValue;
 use lodstone_schema::glow::ElemKind;
+use lodstone_schema::numbers::length;
 
 use super::rules::{flattened, is_nhwc, product, transposed};
 use crate::glow::from_onnx::graph::Value;
-use crate::glow::from_onnx::op::{Cx, Fault, Outcome, Rule, long, one};
+use crate::glow::from_onnx::op::{Cx, Fault, Outcome, Rule, one};
 
 pub(super) const RULES: &[(&str, Rule)] = &[
     ("Concat", concat),
@@ -50,7 +51,7 @@ fn flatten(cx: &mut Cx<'_>) -> Outcome {
     let shape = cx.shape(value);
     // The axis may be behind the last one.
     let axis = match cx.int("axis", 1)? {
-        axis if axis == long(shape.len()) => shape.len(),
+        axis if axis == length(shape.len()) => shape.len(),
         _ => cx.axis("axis", 1, shape.len())?,
     };
     let flat = flattened(&shape, axis)?;
@@ -107,7 +108,7 @@ fn reshape(cx: &mut Cx<'_>) -> Outcome {
 pub(super) fn integers(cx: &mut Cx<'_>, output: usize, numbers: &[i64]) -> Result<Value, Fault> {
     let bytes = numbers.iter().flat_map(|number| number.to_le_bytes()).collect();
     let name = cx.output_name(output);
-    Ok(cx.graph.constant_of(&name, ElemKind::Int64I, vec![long(numbers.len())], bytes)?)
+    Ok(cx.graph.constant_of(&name, ElemKind::Int64I, vec![length(numbers.len())], bytes)?)
 }
 
 fn shape(cx: &mut Cx<'_>) -> Outcome {
@@ -148,13 +149,10 @@ fn squeeze(cx: &mut Cx<'_>) -> Outcome {
 fn expand(cx: &mut Cx<'_>) -> Outcome {
     let value = cx.input(0)?;
     let shape = cx.shape(value);
-    let count = cx.longs_or_none("dims")?.map_or(0, |dims| {
-        let mut dims = dims;
-        dims.sort_unstable();
-        dims.dedup();
-        dims.len()
-    });
-    let axes = axes(cx, "dims", shape.len() + count)?;
+    let mut added = cx.longs_or_none("dims")?.unwrap_or_default();
+    added.sort_unstable();
+    added.dedup();
+    let axes = axes(cx, "dims", shape.len() + added.len())?;
     let mut dims = shape.into_iter();
     let expanded = (0..dims.len() + axes.len()).map(|axis| match axes.contains(&axis) {
         true => Some(1),
@@ -183,7 +181,7 @@ fn slice(cx: &mut Cx<'_>) -> Outcome {
     for (axis, dim) in whole.iter().enumerate() {
         // -1 is the end, -2 the last element.
         let place = |at: Option<&i64>, default: i64| match at {
-            Some(at) if *at < 0 => at.checked_add(dim + 1).unwrap_or(-1),
+            Some(at) if *at < 0 => at + dim + 1,
             Some(at) => *at,
             None => default,
         };
@@ -199,12 +197,12 @@ fn split(cx: &mut Cx<'_>) -> Outcome {
     let value = cx.input(0)?;
     let whole = cx.shape(value);
     let default = match cx.op.attribute("order") {
-        Some(_) if is_nhwc(cx)? => long(whole.len()) - 1,
+        Some(_) if is_nhwc(cx)? => length(whole.len()) - 1,
         Some(_) => 1,
         None => 0,
     };
     let axis = cx.axis("axis", default, whole.len())?;
-    let dim = cx.dim(value, long(axis))?;
+    let dim = cx.dim(value, length(axis))?;
     let count = cx.op.output("").len();
     let given = match cx.count() {
         1 => cx.longs_or_none("split")?,
@@ -215,7 +213,7 @@ fn split(cx: &mut Cx<'_>) -> Outcome {
         Some(parts) => {
             return Err(format!("expected {count} lengths as `split`, found {parts:?}").into());
         }
-        None if dim % long(count) == 0 => vec![dim / long(count); count],
+        None if dim % length(count) == 0 => vec![dim / length(count); count],
         None => return Err(format!("a dim of {dim} does not divide into {count} parts").into()),
     };
     if parts.iter().try_fold(0_i64, |sum, part| sum.checked_add(*part)) != Some(dim) {
@@ -238,7 +236,7 @@ fn concat(cx: &mut Cx<'_>) -> Outcome {
     let first = *values.first().ok_or("expected operands, found none")?;
     let mut shape = cx.shape(first);
     let rank = shape.len();
-    let default = if is_nhwc(cx)? { long(rank) - 1 } else { 1 };
+    let default = if is_nhwc(cx)? { length(rank) - 1 } else { 1 };
     let adds = cx.flag("add_axis", false)?;
     let axis = match (cx.int("axis", default)?, adds) {
         // The new axis may be the last one.
@@ -249,7 +247,7 @@ fn concat(cx: &mut Cx<'_>) -> Outcome {
     if values.iter().any(|value| cx.type_of(*value).kind != kind) {
         return Err("expected operands of one element type".into());
     }
-    let count = long(values.len());
+    let count = length(values.len());
     let result = match adds {
         false => cx.concat(values, axis, "")?,
         true => {
@@ -283,12 +281,12 @@ fn lengths(cx: &mut Cx<'_>, axis: usize, adds: bool) -> Result<Value, Fault> {
     let mut bytes = Vec::new();
     for index in 0..cx.count() {
         let value = cx.input(index)?;
-        let dim = if adds { 1 } else { cx.dim(value, long(axis))? };
+        let dim = if adds { 1 } else { cx.dim(value, length(axis))? };
         let dim = i32::try_from(dim).map_err(|_| "the shape is too large")?;
         bytes.extend(dim.to_le_bytes());
     }
     let name = cx.output_name(1);
-    Ok(cx.graph.constant_of(&name, ElemKind::Int32I, vec![long(cx.count())], bytes)?)
+    Ok(cx.graph.constant_of(&name, ElemKind::Int32I, vec![length(cx.count())], bytes)?)
 }
 
 impl Cx<'_> {

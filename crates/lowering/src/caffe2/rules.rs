@@ -1,7 +1,9 @@
 //! The table of rules by kind, and what many rules need.
 
 use lodstone_schema::glow::{ElemKind, Type};
+use lodstone_schema::numbers::length;
 use lodstone_schema::onnx::quoted;
+use lodstone_schema::places::at;
 use lodstone_schema::{Finding, caffe2};
 
 use super::weights::SHIFT;
@@ -10,7 +12,7 @@ use super::{
     unary,
 };
 use crate::glow::from_onnx::graph::{MemberValue, Value};
-use crate::glow::from_onnx::op::{Cx, Fault, Rule, long};
+use crate::glow::from_onnx::op::{Cx, Fault, Rule};
 use crate::rules::{RuleName, Rules, families};
 
 /// All rules.
@@ -82,12 +84,13 @@ pub(super) fn transposed(
         let found = format!("{order:?}");
         return Err(format!("expected a permutation of {} dims, found {found}", shape.len()).into());
     }
-    let picked: Option<Vec<i64>> = order.iter().map(|axis| shape.get(*axis).copied()).collect();
-    let of = cx.shaped(value, picked.unwrap_or_default());
+    let picked =
+        order.iter().map(|axis| at(&shape, *axis)).collect::<Result<Vec<i64>, Finding>>()?;
+    let of = cx.shaped(value, picked);
     let layout =
         LAYOUTS.iter().find(|(known, _)| *known == order).map_or("*", |(_, layout)| layout);
     let members = vec![
-        ("Shuffle", MemberValue::Ints(order.iter().map(|axis| long(*axis)).collect())),
+        ("Shuffle", MemberValue::Ints(order.iter().map(|axis| length(*axis)).collect())),
         ("Layout", MemberValue::Text(layout.to_owned())),
     ];
     cx.node("Transpose", suffix, &[value], members, of)

@@ -96,6 +96,15 @@ impl<'m> Walk<'m> {
         self.scope.insert(name, self.entries.len() - 1);
     }
 
+    fn weight(&mut self, name: &'m str, tensor: &Tensor, fill: Option<&Op>) {
+        let entry = weights::entry(name, tensor, fill).unwrap_or_else(|finding| {
+            let place = format!("the weight {}", quoted(name));
+            let fault = Some(self.fail(&place, Some(finding), Vec::new()));
+            Entry { name: name.to_owned(), fault, ..Entry::default() }
+        });
+        self.add(name, entry);
+    }
+
     fn fail(&mut self, place: &str, what: Option<Finding>, causes: Vec<usize>) -> usize {
         self.failures.push(Failure { place: place.to_owned(), what, causes });
         self.failures.len() - 1
@@ -135,7 +144,7 @@ impl<'m> Walk<'m> {
         }
         let is_added = |name: &str| !last.contains_key(name);
         for parameter in model.parameters.iter().filter(|it| is_added(&it.name)) {
-            self.add(&parameter.name, weights::entry(&parameter.name, &parameter.tensor, None));
+            self.weight(&parameter.name, &parameter.tensor, None);
         }
         let fed: Vec<&str> = self.scope.keys().copied().collect();
         for (number, op) in ops.iter().enumerate() {
@@ -145,7 +154,7 @@ impl<'m> Walk<'m> {
                 output.filter(|_| is_last).and_then(|name| Some((name, *stored.get(name)?)));
             match tensor {
                 Some((name, tensor)) if weights::is_stored(op, tensor) => {
-                    self.add(name, weights::entry(name, tensor, Some(op)));
+                    self.weight(name, tensor, Some(op));
                 }
                 // The placeholder of an input.
                 _ if op.input("").is_empty() && output.is_some_and(|name| fed.contains(&name)) => {}

@@ -3,8 +3,9 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use lodstone_model::{AttributeValue, Block, DType, Dim, Kind, Model, Op, Tensor, Var};
+use lodstone_model::{AttributeValue, Block, DType, Kind, Model, Op, Tensor, Var};
 use lodstone_schema::glow::{ElemKind, Storage, Type};
+use lodstone_schema::numbers::{exact, known_dims};
 use lodstone_schema::onnx::infer::ValueInfo;
 use lodstone_schema::{Code, Finding};
 use lodstone_store::{Blob, Derive};
@@ -45,13 +46,16 @@ fn is_splat(op: &Op, tensor: &Tensor) -> bool {
 }
 
 /// Returns the entry of a weight, which the operator `fill` fills.
-pub(super) fn entry(name: &str, tensor: &Tensor, fill: Option<&Op>) -> Entry {
+///
+/// # Errors
+/// If its scale or zero point has another type.
+pub(super) fn entry(name: &str, tensor: &Tensor, fill: Option<&Op>) -> Result<Entry, Finding> {
     let kind = fill.map_or("", |fill| fill.kind.as_str());
     let mut tensor = tensor.clone();
     let mut storage = Storage::default();
     match (kind, tensor.dtype) {
         ("Int8GivenTensorFill", DType::Uint8) => {
-            let (scale, zero) = quantization(fill);
+            let (scale, zero) = quantization(fill)?;
             tensor.dtype = DType::Int8;
             tensor.data = Blob::derived(Arc::new(Signed { source: tensor.data }));
             storage.kind = Some(ElemKind::Int8Q);
@@ -59,7 +63,7 @@ pub(super) fn entry(name: &str, tensor: &Tensor, fill: Option<&Op>) -> Entry {
         }
         ("Int8GivenIntTensorFill", DType::Int32) => {
             storage.kind = Some(ElemKind::Int32Q);
-            storage.quantization = Some(quantization(fill));
+            storage.quantization = Some(quantization(fill)?);
         }
         (_, DType::Uint8) => {
             storage.kind = Some(ElemKind::UInt8Q);
@@ -68,20 +72,22 @@ pub(super) fn entry(name: &str, tensor: &Tensor, fill: Option<&Op>) -> Entry {
         _ => {}
     }
     let info = ValueInfo::of(&tensor);
-    Entry { name: name.to_owned(), info, tensor: Some(tensor), storage, ..Entry::default() }
+    Ok(Entry { name: name.to_owned(), info, tensor: Some(tensor), storage, ..Entry::default() })
 }
 
-/// Returns the scale and the zero point of a quantized fill.
-fn quantization(fill: Option<&Op>) -> (f32, i32) {
+/// Returns the scale and the zero point of a quantized fill, by default 1 and 0.
+fn quantization(fill: Option<&Op>) -> Result<(f32, i32), Finding> {
     let scale = match fill.and_then(|fill| fill.attribute("Y_scale")) {
+        None => 1.0,
         Some(AttributeValue::Float(scale)) => *scale,
-        _ => 1.0,
+        Some(_) => return Err("expected a float as `Y_scale`".into()),
     };
     let zero = match fill.and_then(|fill| fill.attribute("Y_zero_point")) {
-        Some(AttributeValue::Long(zero)) => i32::try_from(*zero).unwrap_or(0),
-        _ => 0,
+        None => 0,
+        Some(AttributeValue::Long(zero)) => exact(*zero)?,
+        Some(_) => return Err("expected an integer as `Y_zero_point`".into()),
     };
-    (scale, zero)
+    Ok((scale, zero))
 }
 
 /// Unsigned bytes as signed ones, less by [`SHIFT`].
@@ -112,12 +118,7 @@ impl Derive for Signed {
 pub(super) fn placeholder(graph: &mut Graph, var: &Var, main: &Block) -> Result<Value, Finding> {
     let declared = var.value.tensor_type();
     let dims = declared.and_then(|declared| declared.shape.as_ref());
-    let known = |dim: &Dim| match dim {
-        Dim::Known(size) => i64::try_from(*size).ok(),
-        _ => None,
-    };
-    let shape: Option<Vec<i64>> = dims.and_then(|dims| dims.iter().map(known).collect());
-    let Some(shape) = shape else {
+    let Some(shape) = dims.and_then(|dims| known_dims(dims)) else {
         let what = match dims {
             None => "its shape is unknown: nets declare none",
             Some(_) => "its shape has unknown dims, which Glow does not support",

@@ -14,6 +14,7 @@ use std::collections::HashSet;
 
 use lodstone_model::{Attribute, AttributeValue, Block, DType, Dim, Op};
 use lodstone_schema::Finding;
+use lodstone_schema::numbers::{exact, length};
 use lodstone_schema::onnx::infer::{ValueInfo, common_type};
 
 use super::attributes::{Attributes, wrong};
@@ -151,7 +152,7 @@ impl<'m> Walk<'m> {
             ops: ops.into_iter().chain(copies).collect(),
             ..Block::default()
         });
-        Ok(AttributeValue::Block(i32::try_from(self.blocks.len()).unwrap_or(i32::MAX)))
+        Ok(AttributeValue::Block(exact(self.blocks.len())?))
     }
 
     /// Creates an input of a block.
@@ -256,7 +257,7 @@ pub(super) fn scan(
 ) -> Outcome<Vec<Value>> {
     let block = walk.block(&op.name, inputs, ops, results)?;
     let outputs = results.len().saturating_sub(given.len().saturating_sub(scanned));
-    let count = i64::try_from(scanned).unwrap_or(i64::MAX);
+    let count = length(scanned);
     let mut attributes = vec![body("body", block), int("num_scan_inputs", count)];
     if is_reverse {
         attributes.push(ints("scan_input_directions", &vec![1; scanned]));
@@ -349,13 +350,12 @@ fn padded(walk: &mut Walk<'_>, value: &Value, most: i64) -> Outcome {
     let (limit, count) = (graph.longs(&[most]), graph.dim(value, 0)?);
     let missing = graph.sub(&limit, &count)?;
     let rank = value.rank()?;
-    let before = graph.longs(&vec![0; rank]);
-    let after = graph.longs(&vec![0; rank.saturating_sub(1)]);
+    let before = graph.longs(&vec![0; rank.count()]);
+    let after = graph.longs(&vec![0; rank.count().saturating_sub(1)]);
     let pads = graph.concat(&[&before, &missing, &after], 0)?;
     let padded = graph.call("Pad", &[value, &pads], [])?;
-    let dims: Option<Vec<i64>> = (1..i64::try_from(rank).unwrap_or(0))
-        .map(|axis| super::node::dim_of(value, axis))
-        .collect();
+    let dims: Option<Vec<i64>> =
+        (1..rank.number()).map(|axis| super::node::dim_of(value, axis)).collect();
     match dims {
         Some(dims) => graph.reshape(&padded, &[vec![most], dims].concat()),
         None => Ok(padded),
@@ -416,7 +416,8 @@ fn fused<'m>(walk: &mut Walk<'m>, op: &'m Op, inputs: Vec<Value>) -> Outcome<Opt
     if !attributes.flag("quantized", false)? {
         return inline(walk, op, inputs);
     }
-    let count = walk.program.blocks.get(block).map_or(0, |block| block.vars.len());
+    let own = walk.program.blocks.get(block).ok_or("the subgraph is missing")?;
+    let count = own.vars.len();
     let (own, ranges) = inputs.split_at_checked(count).ok_or("an input is missing")?;
     let mut ranges = ranges.iter();
     let mut values = Vec::new();

@@ -4,6 +4,7 @@ use std::ops::{Deref, DerefMut};
 
 use lodstone_model::{Dim, Op};
 use lodstone_schema::mxnet::{operator, real_name};
+use lodstone_schema::numbers::{Axis, Rank, exact, known};
 use lodstone_schema::{Code, Finding};
 
 use super::attributes::Attributes;
@@ -136,11 +137,15 @@ pub(super) fn known_dims(value: &Value) -> Outcome<Vec<i64>> {
 
 /// Returns the rank of a value.
 pub(super) fn rank(value: &Value) -> Outcome<i64> {
+    rank_of(value).map(Rank::number)
+}
+
+/// Returns the rank of a value.
+pub(super) fn rank_of(value: &Value) -> Outcome<Rank> {
     let unknown = |_| {
         Finding::new(Code::UnknownDims, format!("the rank of `{}` must be known", value.name()))
     };
-    let rank = value.rank().map_err(unknown)?;
-    i64::try_from(rank).map_err(|_| Finding::internal("the rank is too large"))
+    value.rank().map_err(unknown)
 }
 
 /// Returns the index of an axis of a value; negative ones count from the end.
@@ -150,20 +155,12 @@ pub(super) fn axis_of(value: &Value, axis: i64) -> Outcome<i64> {
 
 /// Returns the index of an axis of a rank; negative ones count from the end.
 pub(super) fn place_in(rank: i64, axis: i64) -> Outcome<i64> {
-    let place = if axis < 0 { axis.saturating_add(rank) } else { axis };
-    match (0..rank).contains(&place) {
-        true => Ok(place),
-        false => Err(format!("expected an axis of rank {rank}, found {axis}").into()),
-    }
+    Rank::new(exact(rank)?).axis(axis).map(Axis::number)
 }
 
 /// Returns a dim, if it is known.
 pub(super) fn dim_of(value: &Value, axis: i64) -> Option<i64> {
-    let dim = value.shape().ok()?.get(usize::try_from(axis).ok()?)?;
-    match dim {
-        Dim::Known(size) => i64::try_from(*size).ok(),
-        _ => None,
-    }
+    known(value.shape().ok()?.get(usize::try_from(axis).ok()?)?).ok()?
 }
 
 /// Returns a dim that must be known.

@@ -7,6 +7,7 @@
 //! | `_contrib_quantized_rnn` | the hidden state on the grid of the data, and the memory |
 
 use lodstone_model::{DType, Dim, Op};
+use lodstone_schema::numbers::{exact, length};
 use lodstone_schema::onnx::infer::ValueInfo;
 
 use super::attributes::{Attributes, wrong};
@@ -137,11 +138,11 @@ fn network_over_time<'m>(
     }
     let [state, memory] = starts.as_slice() else { return Err("a state is missing".into()) };
     let (mut y, mut states, mut memories) = (x.clone(), Vec::new(), Vec::new());
-    let directions = usize::try_from(network.directions).unwrap_or(1);
+    let directions: usize = exact(network.directions)?;
     for (number, layer) in layers.chunks(directions).enumerate() {
         let mut parts = Vec::new();
         for (direction, layer) in layer.iter().enumerate() {
-            let index = i64::try_from(number * directions + direction).unwrap_or(i64::MAX);
+            let index = length(number * directions + direction);
             let graph = &mut walk.graph;
             let mut start = |all: &Value| {
                 let one = graph.slice(all, 0, index, index + 1)?;

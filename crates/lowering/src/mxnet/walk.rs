@@ -9,6 +9,7 @@ use lodstone_model::{
 use lodstone_schema::mxnet::{
     check_attributes, check_variable, interface, operator, real_name, variable_of,
 };
+use lodstone_schema::numbers::{Rank, length};
 use lodstone_schema::onnx::infer::ValueInfo;
 use lodstone_schema::onnx::{place_of, quoted};
 use lodstone_schema::{Code, Finding, Findings};
@@ -264,7 +265,7 @@ impl<'m> Walk<'m> {
             return Ok(Vec::new());
         };
         let rank_of = |name: &str| match scope.get(name) {
-            Some(Bound::Value(value)) => value.rank().ok(),
+            Some(Bound::Value(value)) => value.rank().ok().map(Rank::count),
             _ => None,
         };
         let equal = self.equal.get_or_init(|| EqualDims::of(main, rank_of));
@@ -283,9 +284,7 @@ impl<'m> Walk<'m> {
                 );
                 return Err(Finding::new(Code::UnknownDims, what).about_attribute("shape"));
             };
-            let axis =
-                i64::try_from(*axis).map_err(|_| Finding::internal("the rank is too large"))?;
-            dims.push(self.graph.dim(value, axis)?);
+            dims.push(self.graph.dim(value, length(*axis))?);
         }
         Ok(dims)
     }

@@ -6,6 +6,7 @@ use lodstone_model::{
     Attribute, AttributeValue, Block, ByteString, Dialect, Dim, Program, Topology, Var,
 };
 use lodstone_schema::Finding;
+use lodstone_schema::numbers::exact;
 use lodstone_schema::onnx::ir_version_of_opset;
 
 use super::{OPSET, Value, is_unknown};
@@ -48,17 +49,17 @@ pub(crate) fn ordered(main: Block, inner: Vec<Block>) -> Result<Vec<Block>, Find
     let mut done = vec![main];
     let mut at = 0;
     while at < done.len() {
-        let index = i32::try_from(at).unwrap_or(i32::MAX);
+        let index = exact(at)?;
         let mut found = Vec::new();
-        let next = done.len();
+        let mut next = exact(done.len())?;
         if let Some(block) = done.get_mut(at) {
             block.index = index;
             let values = block.ops.iter_mut().flat_map(|op| &mut op.attributes);
             for attribute in values {
                 attribute.value.edit_blocks(|number| {
                     found.push(*number);
-                    let new = next + found.len() - 1;
-                    *number = i32::try_from(new).unwrap_or(i32::MAX);
+                    *number = next;
+                    next += 1;
                 });
             }
         }

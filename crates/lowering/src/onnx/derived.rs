@@ -1,7 +1,8 @@
 //! Operators derived from dims and elements of values, which are constants where the dims are known.
 
-use lodstone_model::{DType, Dim};
+use lodstone_model::DType;
 use lodstone_schema::Finding;
+use lodstone_schema::numbers::Axis;
 
 use super::{Graph, Value, int, ints};
 
@@ -10,24 +11,13 @@ type Made = Result<Value, Finding>;
 impl Graph {
     /// Returns the dim of an axis, which must be known.
     pub(crate) fn known_dim(&self, value: &Value, axis: i64) -> Result<i64, Finding> {
-        let found = usize::try_from(axis).ok().and_then(|axis| value.shape().ok()?.get(axis));
-        match found {
-            Some(Dim::Known(dim)) => {
-                i64::try_from(*dim).map_err(|_| format!("dim {axis} is too large").into())
-            }
-            Some(_) => Err(format!("dim {axis} must be known").into()),
-            None => Err(format!("expected an axis of rank {}, found {axis}", value.rank()?).into()),
-        }
+        value.shape()?;
+        value.size(axis)?.ok_or_else(|| format!("dim {axis} must be known").into())
     }
 
     /// Returns the index of an axis; negative ones count from the end.
     pub(crate) fn place(&self, axis: i64, value: &Value) -> Result<i64, Finding> {
-        let rank = i64::try_from(value.rank()?).unwrap_or(i64::MAX);
-        let place = if axis < 0 { axis.saturating_add(rank) } else { axis };
-        match (0..rank).contains(&place) {
-            true => Ok(place),
-            false => Err(format!("expected an axis of rank {rank}, found {axis}").into()),
-        }
+        value.rank()?.axis(axis).map(Axis::number)
     }
 
     /// Reshapes to the dims of another value with the same number of elements.
@@ -58,9 +48,7 @@ impl Graph {
 
     /// Returns a dim as a scalar: a constant if it is known.
     pub(crate) fn extent(&mut self, value: &Value, axis: i64) -> Made {
-        let known = usize::try_from(axis).ok().and_then(|axis| value.shape().ok()?.get(axis));
-        if let Some(Dim::Known(size)) = known {
-            let size = i64::try_from(*size).map_err(|_| format!("dim {axis} is too large"))?;
+        if let Some(size) = value.size(axis)? {
             return Ok(self.long(size));
         }
         let dim = self.dim(value, axis)?;
@@ -69,11 +57,10 @@ impl Graph {
 
     /// Returns a dim as a scalar of a numeric type.
     pub(crate) fn extent_as(&mut self, value: &Value, axis: i64, dtype: DType) -> Made {
-        let known = usize::try_from(axis).ok().and_then(|axis| value.shape().ok()?.get(axis));
-        match known {
+        match value.size(axis)? {
             #[expect(clippy::cast_precision_loss, reason = "the dim is rounded")]
-            Some(Dim::Known(size)) => Ok(self.number(dtype, *size as f64)?),
-            _ => {
+            Some(size) => Ok(self.number(dtype, size as f64)?),
+            None => {
                 let size = self.extent(value, axis)?;
                 self.cast(&size, dtype)
             }
@@ -101,7 +88,7 @@ impl Graph {
         count: Option<i64>,
         largest: bool,
     ) -> Result<[Value; 2], Finding> {
-        let last = i64::try_from(x.rank()?.saturating_sub(1)).unwrap_or(0);
+        let last = x.rank()?.last()?.number();
         let all = self.dim(x, last)?;
         let count = match count {
             None => all,
@@ -125,8 +112,7 @@ impl Graph {
 
     /// Returns the coordinates of boxes: four tensors without the last dim.
     pub(crate) fn corners(&mut self, boxes: &Value) -> Result<[Value; 4], Finding> {
-        let last = boxes.rank()?.checked_sub(1).ok_or("expected boxes, found a scalar")?;
-        let last = i64::try_from(last).unwrap_or(i64::MAX);
+        let last = boxes.rank()?.last().map_err(|_| "expected boxes, found a scalar")?.number();
         let mut corner = |place: i64| {
             let place = self.long(place);
             self.gather(boxes, &place, last)
@@ -144,7 +130,7 @@ impl Graph {
     /// Transposes the last two dims.
     pub(crate) fn turned(&mut self, value: &Value) -> Made {
         let rank = value.rank()?;
-        let mut order: Vec<i64> = (0..).take(rank).collect();
+        let mut order: Vec<i64> = rank.numbers().collect();
         match order.as_mut_slice() {
             [.., rows, columns] => std::mem::swap(rows, columns),
             _ => return Err(format!("expected at least rank 2, found {rank}").into()),

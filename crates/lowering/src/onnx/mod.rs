@@ -17,6 +17,7 @@ use lodstone_model::{
     Attribute, AttributeValue, ByteString, DType, Dim, Op, Operand, Parameter, Tensor, ValueType,
 };
 use lodstone_schema::Finding;
+use lodstone_schema::numbers::{Rank, known, known_dims};
 use lodstone_schema::onnx::downgrade::minimum_opset;
 use lodstone_schema::onnx::infer::{NoBodies, ValueInfo, infer_op};
 use lodstone_schema::onnx::{NEWEST_OPSET, admits, ir_version_of_opset, lowest_opset};
@@ -90,11 +91,7 @@ impl Value {
 
     /// Returns the dims, if all of them are known.
     pub(crate) fn known_dims(&self) -> Option<Vec<i64>> {
-        let known = |dim: &Dim| match dim {
-            Dim::Known(size) => i64::try_from(*size).ok(),
-            _ => None,
-        };
-        self.info.shape()?.iter().map(known).collect()
+        known_dims(self.info.shape()?)
     }
 
     /// Returns the dims, all of which must be known.
@@ -102,9 +99,19 @@ impl Value {
         self.known_dims().ok_or_else(|| "expected known dims".into())
     }
 
+    /// Returns the dim of an axis, if it is known.
+    ///
+    /// # Errors
+    /// If the value does not have the axis.
+    pub(crate) fn size(&self, axis: i64) -> Result<Option<i64>, Finding> {
+        let Some(shape) = self.info.shape() else { return Ok(None) };
+        let axis = Rank::of(shape).axis(axis)?;
+        shape.get(axis.index()).map_or(Ok(None), known)
+    }
+
     /// Returns the rank.
-    pub(crate) fn rank(&self) -> Result<usize, Finding> {
-        self.shape().map(<[Dim]>::len)
+    pub(crate) fn rank(&self) -> Result<Rank, Finding> {
+        self.shape().map(Rank::of)
     }
 }
 

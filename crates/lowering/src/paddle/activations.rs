@@ -59,7 +59,7 @@ pub(super) const RULES: &[(&str, Rule)] = &[
     ("square", square),
     // The attribute applies up to 2.4.
     ("swish", |op| match op.is_older_than(Release::new(2, 5)) {
-        true => swish(op, op.float("beta").unwrap_or(1.0)),
+        true => swish(op, op.float_or("beta", 1.0)?),
         false => swish(op, 1.0),
     }),
     ("tanh", |op| op.same("Tanh")),
@@ -215,7 +215,7 @@ pub(super) fn slopes(op: &mut Operator<'_>, x: &Value) -> Outcome<Value> {
         "all" => op.reshape(&alpha, &[1])?,
         "channel" => {
             let alpha = op.reshape(&alpha, &[-1])?;
-            let behind = if last { 0 } else { x.rank()?.saturating_sub(2) };
+            let behind = if last { 0 } else { x.rank()?.count().saturating_sub(2) };
             let behind: Vec<i64> = (1..).take(behind).collect();
             if behind.is_empty() { alpha } else { op.unsqueeze(&alpha, &behind)? }
         }
@@ -250,7 +250,7 @@ fn relu6(op: &mut Operator<'_>) -> Outcome {
     let x = op.input("X")?;
     // The attribute applies up to 2.4.
     let old = op.is_older_than(Release::new(2, 5));
-    let most = if old { op.float("threshold").unwrap_or(6.0) } else { 6.0 };
+    let most = if old { op.float_or("threshold", 6.0)? } else { 6.0 };
     let y = op.clamp(&x, 0.0, most.into())?;
     op.put("Out", &y)
 }

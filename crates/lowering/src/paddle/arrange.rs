@@ -2,6 +2,7 @@
 
 use lodstone_model::{DType, Dim};
 use lodstone_schema::Finding;
+use lodstone_schema::numbers::{exact, length};
 use lodstone_schema::paddle::Release;
 
 use super::conv::fitted;
@@ -62,7 +63,7 @@ fn expand_as(op: &mut Operator<'_>) -> Outcome {
 /// Slices the given dims at offsets; a dim of -1 extends to the end.
 fn crop(op: &mut Operator<'_>) -> Outcome {
     let x = op.input("X")?;
-    let axes: Vec<i64> = (0..).take(x.rank()?).collect();
+    let axes: Vec<i64> = x.rank()?.numbers().collect();
     let dims = match op.kind() {
         "crop" => match op.optional("Y")? {
             Some(like) => op.call("Shape", &[&like], [])?,
@@ -208,7 +209,7 @@ fn computed_padding(
     if x.rank()? != dims + 2 {
         return Err(format!("expected rank {}, found {}", dims + 2, x.rank()?).into());
     }
-    let count = i64::try_from(2 * dims).unwrap_or(i64::MAX);
+    let count = length(2 * dims);
     let paddings = op.cast(paddings, DType::Int64)?;
     let (paddings, zero) = (op.reshape(&paddings, &[count])?, op.longs(&[0]));
     // [pairs.., 0]
@@ -278,8 +279,8 @@ pub(super) fn roll(op: &mut Operator<'_>) -> Outcome {
     for (axis, shift) in axes.into_iter().zip(shifts) {
         let axis = op.place(axis, &y)?;
         let dim = op.known_dim(&y, axis)?;
-        let shift = shift.checked_rem_euclid(dim).unwrap_or(0);
-        if shift > 0 {
+        // An empty dim has nothing to roll.
+        if let Some(shift @ 1..) = shift.checked_rem_euclid(dim) {
             let (head, tail) =
                 (op.slice(&y, axis, dim - shift, dim)?, op.slice(&y, axis, 0, dim - shift)?);
             y = op.concat(&[&head, &tail], axis)?;
@@ -343,7 +344,7 @@ pub(super) fn tile(op: &mut Operator<'_>) -> Outcome {
     let [Dim::Known(many)] = repeats.shape()? else {
         return Err("the number of repeats must be known".into());
     };
-    let (many, rank) = (usize::try_from(*many).unwrap_or(usize::MAX), x.rank()?);
+    let (many, rank): (usize, usize) = (exact(*many)?, x.rank()?.count());
     let x = match many.saturating_sub(rank) {
         0 => x,
         more @ 1..64 => op.unsqueeze(&x, &(0..).take(more).collect::<Vec<i64>>())?,
@@ -372,10 +373,10 @@ pub(super) fn triangle(op: &mut Operator<'_>) -> Outcome {
 fn unstack(op: &mut Operator<'_>, slot: &str) -> Outcome {
     let x = op.input("X")?;
     let axis = op.place(op.int("axis")?, &x)?;
-    let count = match x.shape()?.get(usize::try_from(axis).unwrap_or(usize::MAX)) {
-        Some(Dim::Known(count)) => i64::try_from(*count).unwrap_or(i64::MAX),
+    let count = match x.size(axis)? {
+        Some(count) => count,
         // There is an output for each part.
-        _ => op.results(slot),
+        None => op.results(slot),
     };
     let parts = usize::try_from(count).ok().filter(|parts| (1..1 << 16).contains(parts));
     let parts = parts.ok_or_else(|| format!("expected at least 1 part, found {count}"))?;
@@ -407,7 +408,7 @@ pub(super) fn unfold(op: &mut Operator<'_>) -> Outcome {
     }
     let spatial_dims = x.dims()?.split_off(2);
     let pads = [pairs[0][0], pairs[1][0], pairs[0][1], pairs[1][1]];
-    let pads = fitted(&pads, &spatial_dims, &size, [&strides, &dilations]);
+    let pads = fitted(&pads, &spatial_dims, &size, [&strides, &dilations])?;
     let [top, left, bottom, right] = pads[..] else {
         return Err(format!("expected 4 `paddings`, found {pads:?}").into());
     };

@@ -1,6 +1,8 @@
 //! Assignment to slices.
 
 use lodstone_model::{AttributeValue, DType, Scalar, Tensor};
+use lodstone_schema::numbers::Axis;
+use lodstone_schema::places::at;
 use lodstone_store::Blob;
 
 use super::operator::{Operator, Outcome, Rule};
@@ -43,31 +45,29 @@ fn set_value(op: &mut Operator<'_>) -> Outcome {
 /// Broadcasts values to the dims of a slice: without those that indices removed, and with those that `None` inserted.
 fn broadcast(op: &mut Operator<'_>, values: &Value, slice: &Value) -> Outcome<Value> {
     let (removed, inserted) = (op.ints("decrease_axes")?, op.ints("none_axes")?);
-    let kept: Vec<i64> = (0..).take(slice.rank()?).filter(|axis| !removed.contains(axis)).collect();
-    let mut places: Vec<Option<i64>> = Vec::new();
+    let rank = slice.rank()?;
+    let kept = rank.axes().filter(|axis| !removed.contains(&axis.number()));
+    let mut places: Vec<Option<Axis>> = Vec::new();
     let mut none = inserted.iter().copied().peekable();
-    for (number, axis) in (0..).zip(&kept) {
+    for (number, axis) in (0..).zip(kept) {
         while none.next_if(|place| *place <= number).is_some() {
             places.push(None);
         }
-        places.push(Some(*axis));
+        places.push(Some(axis));
     }
     places.extend(none.map(|_| None));
     let dims = match slice.known_dims() {
         Some(dims) => {
-            let dim = |place: &Option<i64>| {
-                let axis = place.and_then(|axis| usize::try_from(axis).ok());
-                axis.and_then(|axis| dims.get(axis)).copied().unwrap_or(1)
-            };
-            let dims: Vec<i64> = places.iter().map(dim).collect();
+            let dim = |place: &Option<Axis>| place.map_or(Ok(1), |axis| at(&dims, axis.index()));
+            let dims = places.iter().map(dim).collect::<Outcome<Vec<i64>>>()?;
             op.longs(&dims)
         }
         None => {
             // The last of these dims is that of `None`.
-            let rank = i64::try_from(slice.rank()?).unwrap_or(i64::MAX);
             let (dims, one) = (op.call("Shape", &[slice], [])?, op.longs(&[1]));
             let dims = op.concat(&[&dims, &one], 0)?;
-            let places: Vec<i64> = places.iter().map(|place| place.unwrap_or(rank)).collect();
+            let places = places.iter().map(|place| place.map_or(rank.number(), Axis::number));
+            let places: Vec<i64> = places.collect();
             let places = op.longs(&places);
             op.gather(&dims, &places, 0)?
         }

@@ -4,6 +4,7 @@
 //! pixels, and both corners belong to the box: it is wider by 1.
 
 use lodstone_model::{DType, Tensor};
+use lodstone_schema::numbers::{exact, length};
 use lodstone_store::Blob;
 
 use super::operator::{Operator, Outcome, Rule};
@@ -29,6 +30,11 @@ struct Boxes {
     offsets: Vec<[f64; 2]>,
     /// Half of the width and of the height of each box.
     halves: Vec<[f64; 2]>,
+}
+
+/// Splits pairs into the numbers across and those down.
+fn apart(pairs: &[[f64; 2]]) -> [Vec<f64>; 2] {
+    [pairs.iter().map(|pair| pair[0]).collect(), pairs.iter().map(|pair| pair[1]).collect()]
 }
 
 impl Operator<'_> {
@@ -67,12 +73,12 @@ impl Operator<'_> {
             return Err(format!("expected boxes and 4 variances, found {count} and {found}").into());
         }
         let mut corners = Vec::new();
-        for (axis, centers) in [columns, rows].into_iter().enumerate() {
-            let one = |pair: &[f64; 2]| pair.get(axis).copied().unwrap_or(0.0);
-            let offsets: Vec<f64> = boxes.offsets.iter().map(one).collect();
-            let halves: Vec<f64> = boxes.halves.iter().map(one).collect();
-            // [1, width, 1] or [height, 1, 1]
-            let centers = self.unsqueeze(centers, if axis == 0 { &[0, 2] } else { &[1, 2] })?;
+        let [wide, high] = image.map_or([None; 2], |image| image.map(Some));
+        // [1, width, 1] and [height, 1, 1]
+        let axes = [(columns, [0, 2], wide), (rows, [1, 2], high)];
+        let pairs = apart(&boxes.offsets).into_iter().zip(apart(&boxes.halves));
+        for ((centers, others, size), (offsets, halves)) in axes.into_iter().zip(pairs) {
+            let centers = self.unsqueeze(centers, &others)?;
             let centers = match offsets.iter().all(|offset| *offset == 0.0) {
                 true => centers,
                 false => {
@@ -83,7 +89,6 @@ impl Operator<'_> {
             let halves = self.reals(dtype, &halves)?;
             let ends = [self.sub(&centers, &halves)?, self.add(&centers, &halves)?];
             for end in ends {
-                let size = image.and_then(|image| image.get(axis).copied());
                 corners.push(size.map_or(Ok(end.clone()), |size| self.div(&end, size))?);
             }
         }
@@ -91,7 +96,7 @@ impl Operator<'_> {
             return Err("a box has four corners".into());
         };
         let (width, height) = (self.dim(columns, 0)?, self.dim(rows, 0)?);
-        let count = self.longs(&[i64::try_from(boxes.halves.len()).unwrap_or(i64::MAX)]);
+        let count = self.longs(&[length(boxes.halves.len())]);
         let dims = self.concat(&[&height, &width, &count], 0)?;
         let all = finish(self, [left.clone(), top.clone(), right.clone(), bottom.clone()])?;
         let mut spread = |value: &Value| self.call("Expand", &[value, &dims], []);
@@ -251,7 +256,7 @@ fn density_prior_box(op: &mut Operator<'_>) -> Outcome {
     let step = ((across + down) * 0.5) as i32;
     let mut boxes = Boxes { offsets: Vec::new(), halves: Vec::new() };
     for (size, density) in sizes.iter().zip(&densities) {
-        let density = i32::try_from(*density).unwrap_or(1);
+        let density: i32 = exact(*density)?;
         let shift = f64::from(step / density);
         let first = -f64::from(step) / 2.0 + shift / 2.0;
         for ratio in &ratios {
@@ -485,7 +490,7 @@ fn box_clip(op: &mut Operator<'_>) -> Outcome {
     };
     let (high, wide) = (limit(0)?, limit(1)?);
     let limits = op.concat(&[&wide, &high, &wide, &high], 1)?;
-    let behind: Vec<i64> = (1..).take(x.rank()?.saturating_sub(2)).collect();
+    let behind: Vec<i64> = (1..).take(x.rank()?.count().saturating_sub(2)).collect();
     let limits = if behind.is_empty() { limits } else { op.unsqueeze(&limits, &behind)? };
     let y = op.call("Min", &[&x, &limits], [])?;
     let zero = op.number(x.dtype(), 0.0)?;
@@ -595,7 +600,7 @@ fn yolo_box(op: &mut Operator<'_>) -> Outcome {
         return Err(format!("expected anchors and classes, found {anchors:?} and {classes}").into());
     }
     let dtype = x.dtype();
-    let count = i64::try_from(pairs.len()).unwrap_or(i64::MAX);
+    let count = length(pairs.len());
     let (overlaps, x_own) = match is_aware {
         true => (Some(op.slice(&x, 1, 0, count)?), op.slice(&x, 1, count, i64::MAX)?),
         false => (None, x.clone()),
@@ -628,7 +633,9 @@ fn yolo_box(op: &mut Operator<'_>) -> Outcome {
     let rows = op.div(&numbers, &wide)?;
     let columns = op.call("Mod", &[&numbers, &wide], [])?;
     let mut ends = Vec::new();
-    for (axis, numbers, count_of) in [(0, &columns, 3), (1, &rows, 2)] {
+    let (wide, high): (Vec<f64>, Vec<f64>) =
+        pairs.iter().map(|[wide, high]| (*wide as f64, *high as f64)).unzip();
+    for (axis, numbers, count_of, own) in [(0, &columns, 3, wide), (1, &rows, 2, high)] {
         let axis: i64 = axis;
         // [batch, 1, 1, 1]
         let image = op.slice(&size, 1, 1 - axis, 2 - axis)?;
@@ -644,8 +651,6 @@ fn yolo_box(op: &mut Operator<'_>) -> Outcome {
         let place = op.mul(&place, &image)?;
         let center = op.div(&place, &across)?;
         let pixels = op.times(&across, factor as f64)?;
-        let own = pairs.iter().map(|pair| pair.get(usize::from(axis == 1)).copied().unwrap_or(0));
-        let own: Vec<f64> = own.map(|side| side as f64).collect();
         let own = op.reals(dtype, &own)?;
         let own = op.unsqueeze(&own, &[1, 2])?;
         let growth = op.slice(&cells, 2, axis + 2, axis + 3)?;

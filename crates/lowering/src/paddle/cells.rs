@@ -4,6 +4,7 @@
 //! candidate; ONNX has input, output, forget, cell, and update, reset, hidden.
 
 use lodstone_model::{Attribute, AttributeValue, ByteString, DType};
+use lodstone_schema::numbers::{exact, length};
 
 use super::operator::{Operator, Outcome, Rule};
 use crate::onnx::{Value, int, text};
@@ -52,14 +53,14 @@ fn rnn(op: &mut Operator<'_>) -> Outcome {
     let (layers, hidden) = (op.int("num_layers")?, op.int("hidden_size")?);
     let cell = Cell::of(&op.text("mode")?)?;
     let is_both = op.flag("is_bidirec")?;
-    let directions: i64 = if is_both { 2 } else { 1 };
+    let directions: usize = if is_both { 2 } else { 1 };
     if !op.flag("is_test")? && op.float("dropout_prob")? != 0.0 && layers > 1 {
         return Err("dropout between layers is only supported with `is_test`".into());
     }
     if !(1..=DEEPEST).contains(&layers) || !(1..=1 << 24).contains(&hidden) {
         return Err(format!("expected layers of cells, found {layers} of {hidden}").into());
     }
-    let count = usize::try_from(2 * layers * directions).unwrap_or(usize::MAX);
+    let count = 2 * directions * exact::<usize, i64>(layers)?;
     let expected = if cell.kind == "LSTM" { 2 } else { 1 };
     if weights.len() != 2 * count || states.len() < expected {
         return Err(format!(
@@ -75,13 +76,13 @@ fn rnn(op: &mut Operator<'_>) -> Outcome {
         None => None,
     };
     let (weights, biases) = weights.split_at(count);
-    let per_layer = usize::try_from(2 * directions).unwrap_or(2);
+    let (per_layer, directions) = (2 * directions, length(directions));
     let mut last: Vec<Vec<Value>> = vec![Vec::new(); expected];
     let parts = weights.chunks(per_layer).zip(biases.chunks(per_layer));
     for (layer, (weights, biases)) in (0_i64..).zip(parts) {
         let mut own = [Vec::new(), Vec::new(), Vec::new()];
-        for (weights, biases) in weights.chunks(2).zip(biases.chunks(2)) {
-            let ([input, state], [more, rest]) = (weights, biases) else { continue };
+        let (weights, biases) = (weights.as_chunks::<2>().0, biases.as_chunks::<2>().0);
+        for ([input, state], [more, rest]) in weights.iter().zip(biases) {
             let [of_input, of_state, of_biases] = &mut own;
             let input = cell.ordered(op, input, hidden)?;
             of_input.push(op.unsqueeze(&input, &[0])?);

@@ -1,6 +1,7 @@
 //! Operators that regroup the channels of images.
 
-use lodstone_model::Dim;
+use lodstone_schema::Finding;
+use lodstone_schema::numbers::{Axis, known};
 
 use super::operator::{Operator, Outcome, Rule};
 use crate::onnx::{Value, int};
@@ -16,42 +17,38 @@ pub(super) const RULES: &[(&str, Rule)] = &[
 const MAX_GROUPS: i64 = 1 << 10;
 
 impl Operator<'_> {
-    /// Splits the dim of an axis into two, one of which may be -1, the rest.
-    fn split_dim(&mut self, x: &Value, axis: usize, parts: [i64; 2]) -> Outcome<Value> {
-        let known = |dim: &Dim| match dim {
-            Dim::Known(dim) => i64::try_from(*dim).ok(),
-            _ => None,
+    /// Splits the dim of an axis into two, one of which is -1, the rest.
+    fn split_dim(&mut self, x: &Value, axis: Axis, parts: [i64; 2]) -> Outcome<Value> {
+        let dims = x.shape()?.iter().map(known).collect::<Outcome<Vec<Option<i64>>>>()?;
+        let Some((before, [dim, after @ ..])) = dims.split_at_checked(axis.index()) else {
+            return Err(Finding::internal(format!("axis {axis} is out of range of {dims:?}")));
         };
-        let dims: Vec<Option<i64>> = x.shape()?.iter().map(known).collect();
-        let (before, rest) = dims.split_at(axis.min(dims.len()));
-        let after = rest
-            .get(1..)
-            .ok_or_else(|| format!("expected an axis below rank {}, found {axis}", dims.len()))?;
-        let part = parts.into_iter().find(|part| *part > 0).unwrap_or(1);
-        let parts = match rest.first() {
-            Some(Some(dim)) if dim % part == 0 => {
+        let part = parts[0].max(parts[1]);
+        let parts = match dim {
+            Some(dim) if dim % part == 0 => {
                 parts.map(|size| if size < 0 { dim / part } else { size })
             }
-            Some(Some(dim)) => return Err(format!("{dim} channels are no groups of {part}").into()),
-            _ => parts,
+            Some(dim) => return Err(format!("{dim} channels are no groups of {part}").into()),
+            None => parts,
         };
         let all = [before, &parts.map(Some), after].concat();
         if let Some(dims) = all.into_iter().collect::<Option<Vec<i64>>>() {
             return self.reshape(x, &dims);
         }
-        let place = i64::try_from(axis).unwrap_or(i64::MAX);
-        let before = self.call("Shape", &[x], [int("start", 0), int("end", place)])?;
-        let after = self.call("Shape", &[x], [int("start", place.saturating_add(1))])?;
+        let axis = axis.number();
+        let before = self.call("Shape", &[x], [int("start", 0), int("end", axis)])?;
+        let after = self.call("Shape", &[x], [int("start", axis + 1)])?;
         let parts = self.longs(&parts);
         let dims = self.concat(&[&before, &parts, &after], 0)?;
         self.call("Reshape", &[x, &dims], [])
     }
 
     /// Transposes the channels of an image as a matrix with the given numbers of rows and columns, one of which is -1.
-    fn channels_turned(&mut self, x: &Value, axis: usize, parts: [i64; 2]) -> Outcome<Value> {
+    fn channels_turned(&mut self, x: &Value, axis: i64, parts: [i64; 2]) -> Outcome<Value> {
+        let axis = x.rank()?.axis(axis)?;
         let split = self.split_dim(x, axis, parts)?;
-        let mut order: Vec<i64> = (0..).take(split.rank()?).collect();
-        order.swap(axis, axis + 1);
+        let mut order: Vec<i64> = split.rank()?.numbers().collect();
+        order.swap(axis.index(), axis.index() + 1);
         let turned = self.transpose(&split, &order)?;
         self.reshape_as(&turned, x)
     }
@@ -76,11 +73,11 @@ fn channel_shuffle(op: &mut Operator<'_>) -> Outcome {
 /// replaced by each channel unless it is greater, also if either is NaN.
 fn maxout(op: &mut Operator<'_>) -> Outcome {
     let (x, groups) = (op.input("X")?, op.positive("groups")?);
-    let axis = op.place(op.int("axis")?, &x)?;
-    let place = usize::try_from(axis).unwrap_or(usize::MAX);
-    let split = op.split_dim(&x, place, [-1, groups])?;
+    let axis = x.rank()?.axis(op.int("axis")?)?;
+    let split = op.split_dim(&x, axis, [-1, groups])?;
+    let part = axis.number() + 1;
     if op.is_exported() {
-        let y = op.reduce("ReduceMax", &split, &[axis + 1], false)?;
+        let y = op.reduce("ReduceMax", &split, &[part], false)?;
         return op.put("Out", &y);
     }
     if groups > MAX_GROUPS {
@@ -89,7 +86,7 @@ fn maxout(op: &mut Operator<'_>) -> Outcome {
     let mut most = op.number(x.dtype(), f32::MIN.into())?;
     for number in 0..groups {
         let number = op.long(number);
-        let channel = op.gather(&split, &number, axis + 1)?;
+        let channel = op.gather(&split, &number, part)?;
         let is_greater = op.call("Greater", &[&most, &channel], [])?;
         most = op.choose(&is_greater, &most, &channel)?;
     }

@@ -1,6 +1,6 @@
 //! Convolutions.
 
-use lodstone_model::Dim;
+use lodstone_schema::numbers::known_dims;
 
 use super::operator::{Operator, Outcome, Rule};
 use crate::onnx::{Value, int, ints, text};
@@ -25,7 +25,7 @@ impl Operator<'_> {
 
     /// Moves the channels to the front, after the batch.
     pub(super) fn channels_to_front(&mut self, x: &Value) -> Outcome<Value> {
-        let order = axes(x.rank()?);
+        let order: Vec<i64> = x.rank()?.numbers().collect();
         let (last, rest) = order.split_last().ok_or("expected at least rank 2, found 0")?;
         let (first, middle) = rest.split_first().ok_or("expected at least rank 2, found 1")?;
         let order: Vec<i64> = [&[*first, *last], middle].concat();
@@ -34,7 +34,7 @@ impl Operator<'_> {
 
     /// Moves the channels back to the end.
     pub(super) fn channels_to_back(&mut self, x: &Value) -> Outcome<Value> {
-        let order = axes(x.rank()?);
+        let order: Vec<i64> = x.rank()?.numbers().collect();
         let [first, second, middle @ ..] = order.as_slice() else {
             return Err("expected at least rank 2".into());
         };
@@ -89,13 +89,9 @@ pub(super) enum Pads {
     Same,
 }
 
-fn axes(rank: usize) -> Vec<i64> {
-    (0..).take(rank).collect()
-}
-
 fn conv(op: &mut Operator<'_>) -> Outcome {
     let (x, filter) = (op.input("Input")?, op.input("Filter")?);
-    let spatial = filter.rank()?.saturating_sub(2);
+    let spatial = filter.rank()?.count().saturating_sub(2);
     let last = op.channels_last("data_format")?;
     let x = if last { op.channels_to_front(&x)? } else { x };
     let pads = op.pads(spatial)?;
@@ -107,7 +103,7 @@ fn conv(op: &mut Operator<'_>) -> Outcome {
     let how = match (pads, spatial_dims(&x), spatial_dims(&filter)) {
         (Pads::Same, ..) => text("auto_pad", "SAME_UPPER"),
         (Pads::Explicit(pads), Some(dims), Some(kernel)) => {
-            ints("pads", &fitted(&pads, &dims, &kernel, [&strides, &dilations]))
+            ints("pads", &fitted(&pads, &dims, &kernel, [&strides, &dilations])?)
         }
         (Pads::Explicit(pads), ..) => ints("pads", &pads),
     };
@@ -124,7 +120,7 @@ fn conv(op: &mut Operator<'_>) -> Outcome {
 
 fn conv_transpose(op: &mut Operator<'_>) -> Outcome {
     let (x, filter) = (op.input("Input")?, op.input("Filter")?);
-    let spatial = filter.rank()?.saturating_sub(2);
+    let spatial = filter.rank()?.count().saturating_sub(2);
     let last = op.channels_last("data_format")?;
     let x = if last { op.channels_to_front(&x)? } else { x };
     let (strides, dilations) = (op.each("strides", spatial)?, op.each("dilations", spatial)?);
@@ -169,11 +165,7 @@ fn conv_transpose(op: &mut Operator<'_>) -> Outcome {
 
 /// Returns the spatial dims, if they are known.
 pub(super) fn spatial_dims(x: &Value) -> Option<Vec<i64>> {
-    let known = |dim: &Dim| match dim {
-        Dim::Known(size) => i64::try_from(*size).ok(),
-        _ => None,
-    };
-    x.shape().ok()?.get(2..)?.iter().map(known).collect()
+    known_dims(x.shape().ok()?.get(2..)?)
 }
 
 /// Extends pads at the end where a window exceeds the padded dim by less than a stride: PaddlePaddle rounds the number of
@@ -183,21 +175,21 @@ pub(super) fn fitted(
     dims: &[i64],
     kernel: &[i64],
     [strides, dilations]: [&[i64]; 2],
-) -> Vec<i64> {
+) -> Outcome<Vec<i64>> {
     let mut pads = pads.to_vec();
+    let (begins, ends) =
+        pads.split_at_mut_checked(dims.len()).ok_or("expected pads at begins and ends")?;
     let windows = dims.iter().zip(kernel).zip(strides.iter().zip(dilations));
-    for (axis, ((dim, kernel), (stride, dilation))) in windows.enumerate() {
-        let at = |place: usize| pads.get(place).copied().unwrap_or(0);
-        let whole = dim.saturating_add(at(axis)).saturating_add(at(axis + dims.len()));
+    for (((dim, kernel), (stride, dilation)), (begin, end)) in windows.zip(begins.iter().zip(ends))
+    {
+        let whole = dim.saturating_add(*begin).saturating_add(*end);
         let reach = (kernel - 1).saturating_mul(*dilation).saturating_add(1);
         let lack = reach.saturating_sub(whole);
-        if (1..*stride).contains(&lack)
-            && let Some(end) = pads.get_mut(axis + dims.len())
-        {
+        if (1..*stride).contains(&lack) {
             *end += lack;
         }
     }
-    pads
+    Ok(pads)
 }
 
 /// Returns the pads with which the number of windows is the dim divided by the stride, rounded up.

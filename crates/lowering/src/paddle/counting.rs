@@ -98,7 +98,7 @@ fn search_sorted(op: &mut Operator<'_>) -> Outcome {
         let (nan, infinite) =
             (op.call("IsNaN", &[&values], [])?, op.call("IsInf", &[&values], [])?);
         let is_odd = op.call("Or", &[&nan, &infinite], [])?;
-        let axis = i64::try_from(sorted.rank()?).unwrap_or(i64::MAX) - 1;
+        let axis = sorted.rank()?.last()?.number();
         let count = op.extent(&sorted, axis)?;
         y = op.choose(&is_odd, &count, &y)?;
     }

@@ -22,7 +22,7 @@ const LARGEST: i64 = 1 << 20;
 impl Operator<'_> {
     /// Moves two axes to the end.
     fn axes_to_back(&mut self, x: &Value, [first, second]: [i64; 2]) -> Outcome<Value> {
-        let others = (0..).take(x.rank()?).filter(|axis| ![first, second].contains(axis));
+        let others = x.rank()?.numbers().filter(|axis| ![first, second].contains(axis));
         let order: Vec<i64> = others.chain([first, second]).collect();
         self.transpose(x, &order)
     }
@@ -35,7 +35,7 @@ impl Operator<'_> {
 
     /// Returns the elements of a diagonal of the matrices in the last two dims.
     fn diagonal_of(&mut self, x: &Value, offset: i64) -> Outcome<Value> {
-        let rank = i64::try_from(x.rank()?).unwrap_or(i64::MAX);
+        let rank = x.rank()?.number();
         let (below, right) = (offset.saturating_neg().max(0), offset.max(0));
         // The matrix begins with the diagonal, whose length is the shorter side.
         let last = [i64::MAX, i64::MAX];
@@ -58,7 +58,7 @@ impl Operator<'_> {
 
     /// Returns matrices with the elements of the last dim on a diagonal, and `number` elsewhere.
     fn on_diagonal(&mut self, x: &Value, offset: i64, number: f64) -> Outcome<Value> {
-        let rank = i64::try_from(x.rank()?).unwrap_or(i64::MAX);
+        let rank = x.rank()?.number();
         let places = self.places_along(x, rank - 1)?;
         let rows = self.unsqueeze(&places, &[1])?;
         let is_diagonal = self.call("Equal", &[&rows, &places], [])?;
@@ -69,8 +69,8 @@ impl Operator<'_> {
             return Ok(y);
         }
         let (below, right) = (offset.saturating_neg().max(0), offset.max(0));
-        let around: Vec<i64> = [vec![0; x.rank()? - 1], vec![below, right]].concat();
-        let pads = [around, vec![0; x.rank()? - 1], vec![right, below]].concat();
+        let around: Vec<i64> = [vec![0; x.rank()?.count() - 1], vec![below, right]].concat();
+        let pads = [around, vec![0; x.rank()?.count() - 1], vec![right, below]].concat();
         let pads = self.longs(&pads);
         self.call("Pad", &[&y, &pads, &number], [])
     }
@@ -80,7 +80,7 @@ impl Operator<'_> {
 fn diag(op: &mut Operator<'_>) -> Outcome {
     let (x, offset) = (op.input("X")?, op.int("offset")?);
     let x = if x.rank()? == 0 { op.reshape(&x, &[1])? } else { x };
-    let y = match x.rank()? {
+    let y = match x.rank()?.count() {
         1 => {
             let number = op.float("padding_value")?;
             op.on_diagonal(&x, offset, number.into())?
@@ -96,14 +96,15 @@ fn diag_embed(op: &mut Operator<'_>) -> Outcome {
     let (x, offset) = (op.input("Input")?, op.int("offset")?);
     let y = op.on_diagonal(&x, offset, 0.0)?;
     let (rows, columns) = (op.place(op.int("dim1")?, &y)?, op.place(op.int("dim2")?, &y)?);
-    let rank = i64::try_from(y.rank()?).unwrap_or(i64::MAX);
+    let rank = y.rank()?.number();
     let mut others = 0..rank - 2;
     let source = |axis: i64| match axis {
-        _ if axis == rows => rank - 2,
-        _ if axis == columns => rank - 1,
-        _ => others.next().unwrap_or(0),
+        _ if axis == rows => Some(rank - 2),
+        _ if axis == columns => Some(rank - 1),
+        _ => others.next(),
     };
-    let order: Vec<i64> = (0..rank).map(source).collect();
+    let order: Option<Vec<i64>> = (0..rank).map(source).collect();
+    let order = order.ok_or_else(|| format!("expected two axes, found {rows} twice"))?;
     let y = op.transpose(&y, &order)?;
     op.put("Out", &y)
 }

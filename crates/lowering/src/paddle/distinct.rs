@@ -46,7 +46,7 @@ fn unique(op: &mut Operator<'_>) -> Outcome {
     // ONNX moves the axis to the front, which is the same for the first two axes.
     let exchanged = match axis {
         Some(axis @ 2..) => {
-            let rank = i64::try_from(x.rank()?).unwrap_or(i64::MAX);
+            let rank = x.rank()?.number();
             let order = (0..rank).map(|it| match it {
                 0 => axis,
                 _ if it == axis => 0,
@@ -71,13 +71,14 @@ fn unique(op: &mut Operator<'_>) -> Outcome {
 /// Elements that differ from the previous one.
 fn unique_consecutive(op: &mut Operator<'_>) -> Outcome {
     let x = op.input("X")?;
-    let axis = op.only_axis(&x)?;
-    let x = if axis.is_none() { op.reshape(&x, &[-1])? } else { x };
-    let axis = axis.unwrap_or(0);
+    let (x, axis) = match op.only_axis(&x)? {
+        Some(axis) => (x, axis),
+        None => (op.reshape(&x, &[-1])?, 0),
+    };
     let after = op.slice(&x, axis, 1, i64::MAX)?;
     let before = op.slice(&x, axis, 0, -1)?;
     let same = op.call("Equal", &[&after, &before], [])?;
-    let others: Vec<i64> = (0..).take(x.rank()?).filter(|other| *other != axis).collect();
+    let others: Vec<i64> = x.rank()?.numbers().filter(|other| *other != axis).collect();
     let same = op.cast(&same, DType::Int32)?;
     let same = match others.is_empty() {
         true => same,

@@ -4,6 +4,7 @@
 
 use lodstone_model::DType;
 use lodstone_schema::Finding;
+use lodstone_schema::numbers::length;
 use lodstone_schema::paddle::Release;
 
 use super::operator::{Operator, Outcome, Rule};
@@ -45,7 +46,7 @@ impl Operator<'_> {
     pub(super) fn pair(&mut self) -> Outcome<(Value, Value)> {
         let (x, y) = (self.input("X")?, self.input("Y")?);
         let axis = self.attribute("axis").map_or(Ok(-1), |_| self.int("axis"))?;
-        let (rank, over) = (x.rank()?, y.rank()?);
+        let (rank, over) = (x.rank()?.count(), y.rank()?.count());
         if axis == -1 || over >= rank {
             return Ok((x, y));
         }
@@ -57,7 +58,7 @@ impl Operator<'_> {
                 return Err(format!("`Y` has {over} dims too many after axis {axis}").into());
             }
         };
-        let first = i64::try_from(over).unwrap_or(i64::MAX);
+        let first = length(over);
         let axes: Vec<i64> = (first..).take(behind).collect();
         let y = if axes.is_empty() { y } else { self.unsqueeze(&y, &axes)? };
         Ok((x, y))
@@ -136,11 +137,11 @@ fn lerp(op: &mut Operator<'_>) -> Outcome {
 /// The products of each element of `X` with all of `Y`, as blocks. Missing dims are 1.
 fn kron(op: &mut Operator<'_>) -> Outcome {
     let (x, y) = (op.input("X")?, op.input("Y")?);
-    let rank = x.rank()?.max(y.rank()?);
+    let rank = x.rank()?.max(y.rank()?).count();
     let (outer, inner): (Vec<i64>, Vec<i64>) =
         (0..).take(rank).map(|axis| (2 * axis, 2 * axis + 1)).unzip();
     let mut spread = |value: &Value, others: &[i64]| {
-        let missing: Vec<i64> = (0..).take(rank - value.rank()?).collect();
+        let missing: Vec<i64> = (0..).take(rank - value.rank()?.count()).collect();
         let value = if missing.is_empty() { value.clone() } else { op.unsqueeze(value, &missing)? };
         let wide = if rank == 0 { value.clone() } else { op.unsqueeze(&value, others)? };
         Ok::<_, Finding>((value, wide))

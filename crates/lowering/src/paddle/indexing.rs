@@ -1,6 +1,6 @@
 //! Gathering and scattering by index.
 
-use lodstone_model::{DType, Dim};
+use lodstone_model::DType;
 
 use super::operator::{Operator, Outcome, Rule};
 use crate::onnx::{Value, int, text};
@@ -106,7 +106,7 @@ fn index_add(op: &mut Operator<'_>) -> Outcome {
     let axis = op.place(op.int("axis")?, &x)?;
     let index = op.cast(&index, DType::Int64)?;
     let index = op.reshape(&index, &[-1, 1])?;
-    let rank = i64::try_from(x.rank()?).unwrap_or(i64::MAX);
+    let rank = x.rank()?.number();
     let order: Vec<i64> = [axis].into_iter().chain((0..rank).filter(|at| *at != axis)).collect();
     let (x, more) = (op.transpose(&x, &order)?, op.transpose(&more, &order)?);
     let y = op.call("ScatterND", &[&x, &index, &more], [text("reduction", "add")])?;
@@ -125,7 +125,7 @@ fn selected(op: &mut Operator<'_>, slot: &str) -> Outcome<Value> {
         }
         // [rank, selected]
         let places = op.call("NonZero", &[&index], [])?;
-        for axis in (0..).take(index.rank()?) {
+        for axis in index.rank()?.numbers() {
             let number = op.long(axis);
             lists.push(op.gather(&places, &number, 0)?);
         }
@@ -147,10 +147,7 @@ fn selected(op: &mut Operator<'_>, slot: &str) -> Outcome<Value> {
 fn index_put(op: &mut Operator<'_>) -> Outcome {
     let (x, value) = (op.input("x")?, op.input("value")?);
     let places = selected(op, "indices")?;
-    let depth = match places.shape()?.last() {
-        Some(Dim::Known(depth)) => i64::try_from(*depth).unwrap_or(i64::MAX),
-        _ => return Err("the number of indices must be known".into()),
-    };
+    let depth = places.size(-1)?.ok_or("the number of indices must be known")?;
     let front = op.call("Shape", &[&places], [int("start", 0), int("end", -1)])?;
     let rest = op.call("Shape", &[&x], [int("start", depth)])?;
     let dims = op.concat(&[&front, &rest], 0)?;

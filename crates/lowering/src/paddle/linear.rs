@@ -1,6 +1,7 @@
 //! Matrix products and embedding lookups.
 
 use lodstone_model::{DType, Dim};
+use lodstone_schema::numbers::{exact, known, length};
 use lodstone_schema::paddle::Release;
 
 use super::operator::{Operator, Outcome, Rule};
@@ -26,7 +27,7 @@ pub(super) const RULES: &[(&str, Rule)] = &[
 impl Operator<'_> {
     /// Flattens a tensor to a matrix: the first `rows` dims become its rows.
     pub(super) fn matrix(&mut self, value: &Value, rows: i64) -> Outcome<Value> {
-        let rank = i64::try_from(value.rank()?).unwrap_or(i64::MAX);
+        let rank = value.rank()?.number();
         if !(1..rank).contains(&rows) {
             return Err(
                 format!("expected a number of row dims below rank {rank}, found {rows}").into()
@@ -44,7 +45,7 @@ impl Operator<'_> {
             (-1, _) => None,
             (padding @ 0.., _) => Some(padding),
             (padding, Some(Dim::Known(rows))) => {
-                Some(i64::try_from(*rows).unwrap_or(i64::MAX).saturating_add(padding))
+                Some(exact::<i64, u64>(*rows)?.saturating_add(padding))
             }
             _ => return Err("the number of rows of the table must be known".into()),
         })
@@ -56,29 +57,20 @@ impl Operator<'_> {
 fn mul(op: &mut Operator<'_>) -> Outcome {
     let (x, y) = (op.input("X")?, op.input("Y")?);
     let (x_rows, y_rows) = (op.int("x_num_col_dims")?, op.int("y_num_col_dims")?);
-    let is_last = usize::try_from(x_rows).is_ok_and(|rows| rows + 1 == x.rank().unwrap_or(0));
-    if is_last && y_rows == 1 && y.rank()? == 2 {
+    let is_matrix = y.rank()? == 2;
+    if x_rows == x.rank()?.number() - 1 && y_rows == 1 && is_matrix {
         let product = op.call("MatMul", &[&x, &y], [])?;
         return op.put("Out", &product);
     }
     let (left, right) = (op.matrix(&x, x_rows)?, op.matrix(&y, y_rows)?);
     let product = op.call("MatMul", &[&left, &right], [])?;
-    if x_rows == 1 && y.rank()? == 2 {
+    if x_rows == 1 && is_matrix {
         return op.put("Out", &product);
     }
-    let (rank, over) = (x.rank()?, y.rank()?);
-    let rows = usize::try_from(x_rows).unwrap_or(rank);
-    let columns = usize::try_from(y_rows).unwrap_or(over);
-    let known = |dims: &[Dim]| {
-        let known = |dim: &Dim| match dim {
-            Dim::Known(size) => i64::try_from(*size).ok(),
-            _ => None,
-        };
-        dims.iter().map(known).collect::<Option<Vec<i64>>>()
-    };
-    let (front, back) = (x.shape()?.iter().take(rows), y.shape()?.iter().skip(columns));
-    let dims: Vec<Dim> = front.chain(back).cloned().collect();
-    let out = match known(&dims) {
+    let (front, back) =
+        (x.shape()?.iter().take(exact(x_rows)?), y.shape()?.iter().skip(exact(y_rows)?));
+    let dims = front.chain(back).map(known).collect::<Outcome<Option<Vec<i64>>>>()?;
+    let out = match dims {
         Some(dims) => op.reshape(&product, &dims)?,
         None => {
             let front = op.call("Shape", &[&x], [int("end", x_rows)])?;
@@ -233,7 +225,7 @@ fn cross(op: &mut Operator<'_>) -> Outcome {
         9 => {
             let dims = x.dims()?;
             let three = dims.iter().position(|dim| *dim == 3).ok_or("no dim is 3")?;
-            i64::try_from(three).unwrap_or(i64::MAX)
+            length(three)
         }
         axis => axis,
     };

@@ -61,7 +61,7 @@ pub(super) fn as_column(
     label: Value,
     axis: i64,
 ) -> Outcome<Value> {
-    match label.rank()? + 1 == values.rank()? {
+    match label.rank()?.count() + 1 == values.rank()? {
         true => op.unsqueeze(&label, &[axis]),
         false => Ok(label),
     }
@@ -80,7 +80,7 @@ fn cross_entropy(op: &mut Operator<'_>) -> Outcome {
             op.reduce("ReduceSum", &product, &[-1], true)?
         }
         false => {
-            let flat = label.rank()? + 1 == x.rank()?;
+            let flat = label.rank()?.count() + 1 == x.rank()?;
             let label = as_column(op, &x, label, -1)?;
             let found = picked(op, &negative, &label, -1)?;
             let last = op.longs(&[-1]);
@@ -96,7 +96,7 @@ pub(super) fn beside(op: &mut Operator<'_>) -> Outcome<(Value, Value, Value, Val
     if label.dtype() != DType::Int64 {
         return Err(format!("expected int64 as `Label`, found {}", label.dtype()).into());
     }
-    let last = i64::try_from(x.rank()?).unwrap_or(i64::MAX) - 1;
+    let last = x.rank()?.last()?.number();
     if let Some(Dim::Known(classes @ 0..2)) = x.shape()?.last() {
         return Err(format!("expected at least 2 classes, found {classes}").into());
     }
@@ -189,7 +189,7 @@ impl Operator<'_> {
 
     /// Reduces all elements to their sum or mean.
     fn over_all(&mut self, kind: &str, value: &Value) -> Outcome<Value> {
-        let axes: Vec<i64> = (0..).take(value.rank()?).collect();
+        let axes: Vec<i64> = value.rank()?.numbers().collect();
         let all =
             if axes.is_empty() { value.clone() } else { self.reduce(kind, value, &axes, false)? };
         self.scalar(&all)
@@ -265,7 +265,7 @@ fn label_smooth(op: &mut Operator<'_>) -> Outcome {
     let share = match op.optional("PriorDist")? {
         Some(prior) => op.times(&prior, epsilon)?,
         None => {
-            let axis = i64::try_from(x.rank()?).unwrap_or(i64::MAX) - 1;
+            let axis = x.rank()?.last()?.number();
             let classes = op.dim(&x, axis)?;
             let classes = op.cast(&classes, x.dtype())?;
             let epsilon = op.number(x.dtype(), epsilon)?;

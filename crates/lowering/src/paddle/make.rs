@@ -142,9 +142,10 @@ fn fill_like(op: &mut Operator<'_>) -> Outcome {
 fn fill_batch(op: &mut Operator<'_>) -> Outcome {
     let (x, dtype) = (op.input("Input")?, op.required_dtype("dtype")?);
     let (shape, from) = (op.ints("shape")?, op.int("input_dim_idx")?);
-    let to = usize::try_from(op.int("output_dim_idx")?).ok().filter(|to| *to < shape.len());
-    let to = to.ok_or("expected a dim of the result as `output_dim_idx`")?;
-    let (front, back) = shape.split_at(to);
+    let to = usize::try_from(op.int("output_dim_idx")?).ok();
+    let Some((front, [_, back @ ..])) = to.and_then(|to| shape.split_at_checked(to)) else {
+        return Err("expected a dim of the result as `output_dim_idx`".into());
+    };
     let front = op.longs(front);
     // The number of sequences is the number of offsets minus 1.
     let batch = match op.offsets("Input").filter(|_| from == 0) {
@@ -154,7 +155,7 @@ fn fill_batch(op: &mut Operator<'_>) -> Outcome {
         }
         None => op.dim(&x, from)?,
     };
-    let back = op.longs(back.get(1..).unwrap_or_default());
+    let back = op.longs(back);
     let dims = op.concat(&[&front, &batch, &back], 0)?;
     let y = op.filled_as_set(dtype, &dims)?;
     op.put("Out", &y)

@@ -1,6 +1,7 @@
 //! Normalization and dropout.
 
-use lodstone_model::{DType, Dim};
+use lodstone_model::DType;
+use lodstone_schema::numbers::{exact, known};
 use lodstone_schema::paddle::Release;
 
 use super::operator::{Operator, Outcome, Rule};
@@ -61,7 +62,7 @@ fn trained(
     [scale, bias, mean, variance]: [&Value; 4],
     epsilon: f32,
 ) -> Outcome<Value> {
-    let rank = i64::try_from(x.rank()?).unwrap_or(i64::MAX);
+    let rank = x.rank()?.number();
     let axes: Vec<i64> = (0..rank).filter(|axis| *axis != 1).collect();
     let batch_mean = op.reduce("ReduceMean", x, &axes, true)?;
     let centred = op.sub(x, &batch_mean)?;
@@ -128,7 +129,7 @@ fn dropout(op: &mut Operator<'_>) -> Outcome {
 /// Normalizes over the dims from `begin_norm_axis`. Mean and variance have the other dims, flattened up to 2.5.
 fn layer_norm(op: &mut Operator<'_>) -> Outcome {
     let (x, begin) = (op.input("X")?, op.int("begin_norm_axis")?);
-    let rank = i64::try_from(x.rank()?).unwrap_or(i64::MAX);
+    let rank = x.rank()?.number();
     if !(0..rank).contains(&begin) {
         return Err(
             format!("expected an axis of rank {rank} as `begin_norm_axis`, found {begin}").into()
@@ -147,12 +148,8 @@ fn layer_norm(op: &mut Operator<'_>) -> Outcome {
     let deviation = op.call("Sqrt", &[&moved], [])?;
     let mut y = op.div(&centred, &deviation)?;
     // The scale is flat, but may belong to several dims.
-    let over: Vec<Dim> = x.shape()?.iter().skip(axes.len().abs_diff(x.rank()?)).cloned().collect();
-    let dims = |dim: &Dim| match dim {
-        Dim::Known(size) => i64::try_from(*size).ok(),
-        _ => None,
-    };
-    let dims: Option<Vec<i64>> = over.iter().map(dims).collect();
+    let over = x.shape()?.iter().skip(exact(begin)?);
+    let dims = over.map(known).collect::<Outcome<Option<Vec<i64>>>>()?;
     for (slot, kind) in [("Scale", "Mul"), ("Bias", "Add")] {
         let Some(value) = op.optional(slot)? else { continue };
         let dims = match (&dims, axes.len()) {
@@ -185,14 +182,11 @@ fn exported_layer_norm(op: &mut Operator<'_>, x: &Value, begin: i64) -> Outcome<
         return Ok(None);
     }
     let Some(scale) = op.optional("Scale")? else { return Ok(None) };
-    let over = x.shape()?.get(usize::try_from(begin).unwrap_or(0)..).unwrap_or_default().to_vec();
-    let known = |dim: &Dim| match dim {
-        Dim::Known(size) => i64::try_from(*size).ok(),
-        _ => None,
-    };
-    let dims: Option<Vec<i64>> = over.iter().map(known).collect();
+    let over = x.shape()?.iter().skip(exact(begin)?);
+    let count = over.len();
+    let dims = over.map(known).collect::<Outcome<Option<Vec<i64>>>>()?;
     // The scale is flat, but may belong to several dims.
-    let whole = |op: &mut Operator<'_>, value: &Value| match (&dims, over.len()) {
+    let whole = |op: &mut Operator<'_>, value: &Value| match (&dims, count) {
         (_, 1) => Ok(value.clone()),
         (Some(dims), _) => op.reshape(value, dims),
         (None, _) => Err("the normalized dims must be known".into()),
@@ -212,7 +206,7 @@ fn exported_layer_norm(op: &mut Operator<'_>, x: &Value, begin: i64) -> Outcome<
 /// Normalizes each channel of each sample.
 fn instance_norm(op: &mut Operator<'_>) -> Outcome {
     let (x, epsilon) = (op.input("X")?, op.float("epsilon")?);
-    let axes: Vec<i64> = (2..).take(x.rank()?.saturating_sub(2)).collect();
+    let axes: Vec<i64> = (2..).take(x.rank()?.count().saturating_sub(2)).collect();
     let [y, mean, _, inverse] = centred(op, &x, &axes, epsilon)?;
     let y = op.scaled_channels(&y)?;
     op.put("Y", &y)?;
@@ -340,7 +334,7 @@ fn local_response_norm(op: &mut Operator<'_>) -> Outcome {
 impl Operator<'_> {
     /// Applies `Scale` and `Bias`, if they are present: one element for each channel, the second dim.
     fn scaled_channels(&mut self, x: &Value) -> Outcome<Value> {
-        let behind: Vec<i64> = (1..).take(x.rank()?.saturating_sub(2)).collect();
+        let behind: Vec<i64> = (1..).take(x.rank()?.count().saturating_sub(2)).collect();
         let mut y = x.clone();
         for (slot, kind) in [("Scale", "Mul"), ("Bias", "Add")] {
             let Some(value) = self.optional(slot)? else { continue };

@@ -3,6 +3,7 @@
 use std::ops::{Deref, DerefMut};
 
 use lodstone_model::{AttributeValue, DType, Dim, Op, Tensor};
+use lodstone_schema::numbers::length;
 use lodstone_schema::onnx::infer::ValueInfo;
 use lodstone_schema::paddle::{EMPTY, Release, attribute, codes, operator, truncates};
 use lodstone_schema::{Finding, Operand};
@@ -218,7 +219,7 @@ impl<'a> Operator<'a> {
 
     /// Returns the number of variables in an output slot.
     pub(super) fn results(&self, slot: &str) -> i64 {
-        i64::try_from(self.op.output(slot).len()).unwrap_or(i64::MAX)
+        length(self.op.output(slot).len())
     }
 
     /// Sets the variable of an output slot; does nothing if the slot is empty.
@@ -304,6 +305,11 @@ impl<'a> Operator<'a> {
             Some(AttributeValue::Double(value)) => Ok(*value as f32),
             _ => self.wrong(name, "a number"),
         }
+    }
+
+    /// Returns the number `name`, or the default if there is no such attribute.
+    pub(super) fn float_or(&self, name: &str, default: f32) -> Outcome<f32> {
+        self.attribute(name).map_or(Ok(default), |_| self.float(name))
     }
 
     /// Returns the string attribute `name`.

@@ -1,6 +1,8 @@
 //! Operators on images that move channels, frames or patches, or sample at given offsets.
 
-use lodstone_model::{DType, Dim};
+use lodstone_model::DType;
+use lodstone_schema::numbers::{known, length};
+use lodstone_schema::places::at;
 
 use super::operator::{Operator, Outcome, Rule};
 use crate::onnx::{Value, int, ints};
@@ -22,15 +24,10 @@ impl Operator<'_> {
     /// Returns dims that begin and end with given ones, with those of a value from `axis` on between them.
     fn dims_after(&mut self, begin: &[i64], value: &Value, axis: usize) -> Outcome<Value> {
         let rest = value.shape()?.iter().skip(axis);
-        let known = |dim: &Dim| match dim {
-            Dim::Known(size) => i64::try_from(*size).ok(),
-            _ => None,
-        };
-        match rest.map(known).collect::<Option<Vec<i64>>>() {
+        match rest.map(known).collect::<Outcome<Option<Vec<i64>>>>()? {
             Some(rest) => Ok(self.longs(&[begin, &rest].concat())),
             None => {
-                let start = i64::try_from(axis).unwrap_or(i64::MAX);
-                let rest = self.call("Shape", &[value], [int("start", start)])?;
+                let rest = self.call("Shape", &[value], [int("start", length(axis))])?;
                 let begin = self.longs(begin);
                 self.concat(&[&begin, &rest], 0)
             }
@@ -151,14 +148,11 @@ fn affine_grid(op: &mut Operator<'_>) -> Outcome {
         return Err("expected 4 dims, those of images".into());
     }
     let dtype = theta.dtype();
-    let mut line = |axis: i64| {
+    let mut line = |axis: usize| {
         let count = match dims.info().ints() {
-            Some(known) => {
-                let axis = usize::try_from(axis).unwrap_or(usize::MAX);
-                op.long(known.get(axis).copied().unwrap_or(0))
-            }
+            Some(known) => op.long(at(&known, axis)?),
             None => {
-                let count = op.slice(&dims, 0, axis, axis + 1)?;
+                let count = op.slice(&dims, 0, length(axis), length(axis) + 1)?;
                 op.reshape(&count, &[])?
             }
         };

@@ -1,6 +1,6 @@
 //! Pooling.
 
-use lodstone_model::{Attribute, DType, Dim};
+use lodstone_model::{Attribute, DType};
 
 use lodstone_schema::paddle::Release;
 
@@ -316,10 +316,10 @@ fn beyond(
         return Ok(None);
     }
     let (mut lacking, mut factors, mut is_other) = (Vec::new(), Vec::new(), adaptive);
-    for (axis, (size, dim)) in size.iter().zip(&dims).enumerate() {
-        let at = |list: &[i64]| list.get(axis).copied().unwrap_or(0);
-        let (stride, before) = (at(strides), at(begins));
-        let rest = dim + before + at(ends) - size;
+    let pads = begins.iter().copied().zip(ends);
+    let windows = size.iter().zip(&dims).zip(strides.iter().copied().zip(pads));
+    for ((size, dim), (stride, (before, after))) in windows {
+        let rest = dim + before + after - size;
         let last = match (adaptive, ceil) {
             (true, _) => size - 1,
             // Rounded towards 0: if the padded dim is too small by less than a stride, there is one window.
@@ -342,7 +342,7 @@ fn beyond(
         is_other |= windows.iter().any(|window| window.inside(*dim).is_empty());
         if !is_max && !exclusive {
             is_other |= windows.iter().any(|window| window.count(*dim, false) != *size);
-            is_other |= last * stride - before + size > dim + at(ends);
+            is_other |= last * stride - before + size > dim + after;
         }
         lacking.push(last * stride + size - dim - before);
         let factor = |window: &Window| *size as f32 / window.count(*dim, exclusive) as f32;
@@ -401,16 +401,11 @@ fn cells_of_unknown(
 /// Reduces a number of cells for each dim to their mean or maximum; cell `i` of `n` spans `i * dim / n`, rounded down, to
 /// `(i + 1) * dim / n`, rounded up.
 fn cells(op: &mut Operator<'_>, x: &Value, size: &[i64], kind: &str) -> Outcome<Value> {
-    let dims = x.shape()?.to_vec();
     let mut y = x.clone();
     for (axis, count) in (2..).zip(size) {
-        let dim = usize::try_from(axis).ok().and_then(|axis| dims.get(axis));
-        let dim = match dim.ok_or("expected a dim for each of `ksize`")? {
-            Dim::Known(dim) => i64::try_from(*dim).unwrap_or(i64::MAX),
-            _ => {
-                y = cells_of_unknown(op, &y, axis, *count, kind)?;
-                continue;
-            }
+        let Some(dim) = x.size(axis)? else {
+            y = cells_of_unknown(op, &y, axis, *count, kind)?;
+            continue;
         };
         if *count < 1 || *count > dim.max(1) * 64 {
             return Err(format!("expected at least 1 cell of a dim of {dim}, found {count}").into());

@@ -211,9 +211,8 @@ pub(super) fn holds_integers(tensor: &Tensor) -> bool {
 
 /// Returns the greatest integer of so many bits.
 fn greatest(bits: i64) -> f64 {
-    let power = u32::try_from(bits - 1).map_or(i64::MAX, |bits| 2_i64.saturating_pow(bits));
     #[expect(clippy::cast_precision_loss, reason = "there are at most 16 bits")]
-    let greatest = (power - 1) as f64;
+    let greatest = ((1_i64 << (bits - 1)) - 1) as f64;
     greatest
 }
 
@@ -221,7 +220,7 @@ fn greatest(bits: i64) -> f64 {
 fn spread(op: &mut Operator<'_>, scale: &Value, axis: Option<i64>, x: &Value) -> Outcome<Value> {
     let Some(axis) = axis else { return op.reshape(scale, &[]) };
     let axis = op.place(axis, x)?;
-    let rank = i64::try_from(x.rank()?).unwrap_or(i64::MAX);
+    let rank = x.rank()?.number();
     let scale = op.reshape(scale, &[-1])?;
     let behind: Vec<i64> = (1..rank - axis).collect();
     if behind.is_empty() { Ok(scale) } else { op.unsqueeze(&scale, &behind) }
@@ -295,7 +294,7 @@ fn own_scales(op: &mut Operator<'_>, back: bool) -> Outcome {
         None => 0,
     };
     let axis = op.place(axis, &x)?;
-    let axes: Vec<i64> = (0..).take(x.rank()?).filter(|other| *other != axis).collect();
+    let axes: Vec<i64> = x.rank()?.numbers().filter(|other| *other != axis).collect();
     let known = op.parameter("X").and_then(|x| magnitudes(x, usize::try_from(axis).ok()));
     let scale = match known {
         Some(scale) => op.tensor(scale, "scale"),

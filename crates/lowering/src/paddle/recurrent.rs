@@ -9,6 +9,7 @@
 //! | GRU | update, reset, candidate | 1 - update, reset, candidate |
 
 use lodstone_model::{AttributeValue, ByteString, DType, Tensor};
+use lodstone_schema::numbers::{exact, length};
 use lodstone_schema::paddle::Activation;
 use lodstone_store::Blob;
 
@@ -34,26 +35,23 @@ fn activation(op: &Operator<'_>, name: &str, default: Activation) -> Outcome<&'s
 /// Returns the matrix `[1, gates * size, gates * size]` that takes the gates of the input in another order, times a factor.
 fn reorder(graph: &mut Graph, order: &[(usize, f32)], size: usize) -> Value {
     let width = order.len() * size;
-    let mut values = vec![0_f32; width * width];
-    for (gate, (from, factor)) in order.iter().enumerate() {
-        for place in 0..size {
-            let (row, column) = (gate * size + place, from * size + place);
-            if let Some(value) = values.get_mut(row * width + column) {
-                *value = *factor;
-            }
-        }
-    }
-    let bytes: Vec<u8> = values.iter().flat_map(|value| value.to_le_bytes()).collect();
+    let rows = order
+        .iter()
+        .flat_map(|(from, factor)| (0..size).map(move |place| (from * size + place, *factor)));
+    let row = |(place, factor): (usize, f32)| {
+        (0..width).map(move |column| if column == place { factor } else { 0.0 })
+    };
+    let bytes: Vec<u8> = rows.flat_map(row).flat_map(f32::to_le_bytes).collect();
     let shape = vec![1, width as u64, width as u64];
     graph.tensor(Tensor::dense(DType::Float32, shape, Blob::memory(bytes)), "gates")
 }
 
 /// Returns parts of a value along its last axis in another order, times factors.
 fn parts(graph: &mut Graph, value: &Value, order: &[(usize, f32)], size: i64) -> Outcome<Value> {
-    let axis = i64::try_from(value.rank()?).unwrap_or(i64::MAX) - 1;
+    let axis = value.rank()?.last()?.number();
     let mut made = Vec::new();
     for (from, factor) in order {
-        let from = i64::try_from(*from).unwrap_or(i64::MAX);
+        let from = length(*from);
         let part = graph.slice(value, axis, from * size, (from + 1) * size)?;
         made.push(if *factor == 1.0 { part } else { graph.times(&part, f64::from(*factor))? });
     }
@@ -106,7 +104,7 @@ fn lstm(op: &mut Operator<'_>) -> Outcome {
             return Err(format!("ONNX has no operator for the output `{slot}`").into());
         }
     }
-    let width = weight.dims()?.last().copied().unwrap_or(0);
+    let width = *weight.dims()?.last().ok_or("expected a matrix as `Weight`, found a scalar")?;
     let size = gate_size(width, 4)?;
     let order = [(1, 1.0), (3, 1.0), (2, 1.0), (0, 1.0)];
     let peepholes = op.flag("use_peepholes")?;
@@ -115,7 +113,7 @@ fn lstm(op: &mut Operator<'_>) -> Outcome {
         None => None,
     };
     let graph = &mut **op;
-    let reordered = reorder(graph, &order, usize::try_from(size).unwrap_or(0));
+    let reordered = reorder(graph, &order, exact(size)?);
     // [size, 4 * size] -> [1, 4 * size, size]
     let recurrence = parts(graph, &weight, &order, size)?;
     let recurrence = graph.transpose(&recurrence, &[1, 0])?;
@@ -187,12 +185,14 @@ fn gru(op: &mut Operator<'_>) -> Outcome {
     }
     let count: i64 = weight.dims()?.iter().product();
     // The weights of size * 3 * size, as one list.
-    let width = x.shape()?.last().and_then(|dim| match dim {
-        lodstone_model::Dim::Known(width) => i64::try_from(*width).ok(),
-        _ => None,
-    });
-    let rows = weight.dims()?.first().copied().unwrap_or(0);
-    let size = gate_size(width.unwrap_or(rows.saturating_mul(3)), 3)?;
+    let width = match x.size(-1)? {
+        Some(width) => width,
+        None => {
+            let dims = weight.dims()?;
+            dims.first().ok_or("expected weights, found a scalar")?.saturating_mul(3)
+        }
+    };
+    let size = gate_size(width, 3)?;
     if count != size * 3 * size {
         return Err(format!("expected {} weights, found {count}", size * 3 * size).into());
     }
@@ -214,7 +214,7 @@ fn gru(op: &mut Operator<'_>) -> Outcome {
     attributes.push(int("hidden_size", size));
     attributes.push(int("linear_before_reset", 0));
     let graph = &mut **op;
-    let reordered = reorder(graph, &order, usize::try_from(size).unwrap_or(0));
+    let reordered = reorder(graph, &order, exact(size)?);
     let list = graph.reshape(&weight, &[-1])?;
     let gates = graph.slice(&list, 0, 0, size * 2 * size)?;
     let gates = graph.reshape(&gates, &[size, 2 * size])?;

@@ -59,7 +59,7 @@ impl Operator<'_> {
     /// Reduces over dims; over all of them if `reduce_all` is set, or none or all are listed.
     fn reduced_over(&mut self, kind: &str, x: &Value, dims: &[i64], keep: bool) -> Outcome<Value> {
         let all = self.flag("reduce_all")? || dims.is_empty() || dims.len() == x.rank()?;
-        let rank = i64::try_from(x.rank()?).unwrap_or(i64::MAX);
+        let rank = x.rank()?.number();
         let axes: Vec<i64> = if all { (0..rank).collect() } else { dims.to_vec() };
         if axes.is_empty() {
             return Ok(x.clone());
@@ -94,7 +94,7 @@ fn truth(op: &mut Operator<'_>, kind: &str) -> Outcome {
 
 fn mean(op: &mut Operator<'_>) -> Outcome {
     let x = op.input("X")?;
-    let axes: Vec<i64> = (0..).take(x.rank()?).collect();
+    let axes: Vec<i64> = x.rank()?.numbers().collect();
     let y = if axes.is_empty() { x } else { op.reduce("ReduceMean", &x, &axes, false)? };
     let y = op.scalar(&y)?;
     op.put("Out", &y)
@@ -117,7 +117,7 @@ fn arg(op: &mut Operator<'_>, kind: &str) -> Outcome {
     let keep_here = i64::from(keep && !flatten);
     let mut y = op.call(kind, &[&value], [int("axis", axis), int("keepdims", keep_here)])?;
     if flatten && keep {
-        y = op.reshape(&y, &vec![1; x.rank()?])?;
+        y = op.reshape(&y, &vec![1; x.rank()?.count()])?;
     }
     let to = op.dtype("dtype")?.unwrap_or(DType::Int64);
     let y = op.cast(&y, to)?;
@@ -193,7 +193,7 @@ fn p_norm(op: &mut Operator<'_>) -> Outcome {
     };
     let y = norm(op, &value, order, axis, keep)?;
     let y = match keep && op.flag("asvector")? {
-        true => op.reshape(&y, &vec![1; x.rank()?])?,
+        true => op.reshape(&y, &vec![1; x.rank()?.count()])?,
         false => y,
     };
     let y = op.scalar(&y)?;

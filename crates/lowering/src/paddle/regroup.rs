@@ -136,7 +136,7 @@ pub(super) fn pad(op: &mut Operator<'_>) -> Outcome {
                 (graph.gather_scalar(&dims, 0)?, graph.slice(&dims, 0, 1, i64::MAX)?);
             let one = graph.longs(&[1]);
             let dims = graph.concat(&[&one, &rest], 0)?;
-            let fill = match x.rank()? {
+            let fill = match x.rank()?.count() {
                 1 => graph.reshape(&fill, &[1])?,
                 _ => fill,
             };
@@ -181,7 +181,7 @@ fn unpad(op: &mut Operator<'_>) -> Outcome {
     let graph = &mut **op;
     let level = offsets(graph, &lengths)?;
     let rows = Steps::at(graph, starts, lengths, 0)?.in_order(graph)?;
-    let rest = match x.rank()? {
+    let rest = match x.rank()?.count() {
         2 => graph.longs(&[1]),
         _ => graph.slice(&dims, 0, 2, i64::MAX)?,
     };

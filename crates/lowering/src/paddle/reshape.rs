@@ -1,6 +1,8 @@
 //! Operators that change shape or order, or split and stack tensors.
 
 use lodstone_model::{DType, Dim};
+use lodstone_schema::Finding;
+use lodstone_schema::numbers::{Axis, known};
 use lodstone_schema::paddle::Release;
 
 use super::operator::{Operator, Outcome, Rule};
@@ -79,12 +81,6 @@ impl Operator<'_> {
     }
 }
 
-/// Returns the index of an axis; negative ones count from the end.
-fn place(axis: i64, value: &Value) -> Outcome<i64> {
-    let rank = i64::try_from(value.rank()?).unwrap_or(i64::MAX);
-    Ok(if axis < 0 { axis.saturating_add(rank) } else { axis })
-}
-
 fn cast(op: &mut Operator<'_>) -> Outcome {
     let x = op.input("X")?;
     let to = op.dtype("out_dtype")?.ok_or("expected an element type as `out_dtype`")?;
@@ -144,37 +140,36 @@ fn flatten(op: &mut Operator<'_>) -> Outcome {
 
 fn flatten_range(op: &mut Operator<'_>) -> Outcome {
     let x = op.input("X")?;
-    let rank = i64::try_from(x.rank()?).unwrap_or(i64::MAX);
-    let (start, stop) = (place(op.int("start_axis")?, &x)?, place(op.int("stop_axis")?, &x)?);
+    let rank = x.rank()?;
     let y = if rank == 0 {
         op.reshape(&x, &[1])?
     } else {
-        if start < 0 || start > stop || stop >= rank {
-            return Err(format!("expected dims of rank {rank}, found {start} to {stop}").into());
+        let (start, stop) = (rank.axis(op.int("start_axis")?)?, rank.axis(op.int("stop_axis")?)?);
+        if start > stop {
+            return Err(format!("expected ascending dims, found {start} to {stop}").into());
         }
         // Without elements, no dim can be inferred.
         if let Some(dims) = x.known_dims().filter(|dims| dims.contains(&0)) {
-            let at = |place: i64| usize::try_from(place).unwrap_or(usize::MAX);
-            let merged = dims.iter().take(at(stop + 1)).skip(at(start));
-            let mut flat: Vec<i64> = dims.iter().take(at(start)).copied().collect();
+            let merged = dims.iter().take(stop.index() + 1).skip(start.index());
+            let mut flat: Vec<i64> = dims.iter().take(start.index()).copied().collect();
             flat.push(merged.copied().fold(1, i64::saturating_mul));
-            flat.extend(dims.iter().skip(at(stop + 1)));
+            flat.extend(dims.iter().skip(stop.index() + 1));
             let y = op.reshape(&x, &flat)?;
             return op.put_shaped(&x, &y);
         }
-        // 0 keeps a dim, -1 is inferred.
-        let dim = |(axis, dim): (i64, &Dim)| match dim {
-            _ if axis == start => -1,
-            Dim::Known(size) => i64::try_from(*size).unwrap_or(i64::MAX),
-            _ => 0,
+        let dim = |(axis, dim): (Axis, &Dim)| match axis == start {
+            // -1 is inferred.
+            true => Ok(-1),
+            // 0 keeps a dim.
+            false => Ok(known(dim)?.unwrap_or(0)),
         };
-        let merged = (0..).zip(x.shape()?).filter(|(axis, _)| *axis <= start || *axis > stop);
-        let dims: Vec<i64> = merged.map(dim).collect();
+        let merged = rank.axes().zip(x.shape()?).filter(|(axis, _)| *axis <= start || *axis > stop);
+        let dims = merged.map(dim).collect::<Outcome<Vec<i64>>>()?;
         // After the merged dims, a 0 would refer to another dim.
-        let mut behind = dims.iter().skip(usize::try_from(start).unwrap_or(0) + 1);
+        let mut behind = dims.iter().skip(start.index() + 1);
         if stop > start && behind.any(|dim| *dim == 0) {
-            let front = op.call("Shape", &[&x], [int("end", start)])?;
-            let behind = op.call("Shape", &[&x], [int("start", stop + 1)])?;
+            let front = op.call("Shape", &[&x], [int("end", start.number())])?;
+            let behind = op.call("Shape", &[&x], [int("start", stop.number() + 1)])?;
             let merged = op.longs(&[-1]);
             let dims = op.concat(&[&front, &merged, &behind], 0)?;
             op.call("Reshape", &[&x, &dims], [])?
@@ -241,17 +236,13 @@ fn split(op: &mut Operator<'_>) -> Outcome {
         let count = count.ok_or("expected a number of parts as `num`")?;
         op.emit("Split", &[Some(&x)], attributes, count)?
     } else {
-        let place = place(axis, &x)?;
-        let whole =
-            usize::try_from(place).ok().and_then(|place| x.shape().ok()?.get(place).cloned());
-        let known = sections.iter().filter(|part| **part >= 0);
-        let known = known.fold(0, |known: i64, part| known.saturating_add(*part));
+        let whole = x.size(op.place(axis, &x)?)?;
+        let listed = sections.iter().filter(|part| **part >= 0);
+        let listed = listed.fold(0, |listed: i64, part| listed.saturating_add(*part));
         let rest = match whole {
-            Some(Dim::Known(whole)) => {
-                i64::try_from(whole).unwrap_or(i64::MAX).saturating_sub(known)
-            }
-            _ if sections.iter().all(|part| *part >= 0) => 0,
-            _ => return Err("the dim to split must be known".into()),
+            Some(whole) => whole.saturating_sub(listed),
+            None if sections.iter().all(|part| *part >= 0) => 0,
+            None => return Err("the dim to split must be known".into()),
         };
         let sections: Vec<i64> =
             sections.iter().map(|part| if *part < 0 { rest } else { *part }).collect();
@@ -265,21 +256,15 @@ fn split(op: &mut Operator<'_>) -> Outcome {
 fn squeeze(op: &mut Operator<'_>) -> Outcome {
     let x = op.input("X")?;
     let axes = op.ints("axes")?;
-    let rank = i64::try_from(x.rank()?).unwrap_or(i64::MAX);
-    let one = |axis: i64| {
-        let dim = usize::try_from(axis).ok().and_then(|axis| x.shape().ok()?.get(axis).cloned());
-        match dim {
-            Some(Dim::Known(size)) => Ok(size == 1),
-            Some(_) if axes.is_empty() => {
-                Err("the dims must be known to remove those of 1".to_owned())
-            }
-            Some(_) => Ok(true),
-            None => Err(format!("expected a dim of rank {rank}, found {axis}")),
-        }
+    let rank = x.rank()?;
+    let one = |axis: i64| match x.size(axis)? {
+        Some(size) => Ok::<_, Finding>(size == 1),
+        None if axes.is_empty() => Err("the dims must be known to remove those of 1".into()),
+        None => Ok(true),
     };
     let places = match axes.is_empty() {
-        true => (0..rank).collect(),
-        false => axes.iter().map(|axis| place(*axis, &x)).collect::<Outcome<Vec<_>>>()?,
+        true => rank.numbers().collect(),
+        false => axes.iter().map(|axis| op.place(*axis, &x)).collect::<Outcome<Vec<_>>>()?,
     };
     let mut gone = Vec::new();
     for axis in places {
@@ -307,7 +292,7 @@ fn stack(op: &mut Operator<'_>) -> Outcome {
 
 fn transpose(op: &mut Operator<'_>) -> Outcome {
     let (x, order) = (op.input("X")?, op.ints("axis")?);
-    let order = order.iter().map(|axis| place(*axis, &x)).collect::<Outcome<Vec<_>>>()?;
+    let order = order.iter().map(|axis| op.place(*axis, &x)).collect::<Outcome<Vec<_>>>()?;
     let y = op.transpose(&x, &order)?;
     op.put_shaped(&x, &y)
 }

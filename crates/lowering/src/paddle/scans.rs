@@ -26,15 +26,13 @@ struct Scan {
 impl Scan {
     /// Returns the accumulated elements along an axis.
     fn apply(&self, op: &mut Operator<'_>, x: &Value, axis: i64) -> Outcome<Value> {
-        let place = usize::try_from(axis).unwrap_or(usize::MAX);
-        match x.shape()?.get(place) {
-            Some(Dim::Known(count)) => self.double(op, x, axis, *count),
-            _ => self.reduce_all(op, x, axis),
+        match x.size(axis)? {
+            Some(count) => self.double(op, x, axis, count),
+            None => self.reduce_all(op, x, axis),
         }
     }
 
-    fn double(&self, op: &mut Operator<'_>, x: &Value, axis: i64, count: u64) -> Outcome<Value> {
-        let count = i64::try_from(count).map_err(|_| format!("dim {axis} is too large"))?;
+    fn double(&self, op: &mut Operator<'_>, x: &Value, axis: i64, count: i64) -> Outcome<Value> {
         let (mut y, mut step) = (x.clone(), 1);
         while step < count {
             let head = op.slice(&y, axis, 0, step)?;
@@ -65,7 +63,7 @@ impl Scan {
 fn places_of(op: &mut Operator<'_>, x: &Value, axis: i64) -> Outcome<(Value, Value)> {
     let count = op.extent(x, axis)?;
     let numbers = op.counting(&count, DType::Int64)?;
-    let behind = i64::try_from(x.rank()?).unwrap_or(i64::MAX) - axis;
+    let behind = x.rank()?.number() - axis;
     let mut with = |dims: Vec<i64>| match dims.is_empty() {
         true => Ok(numbers.clone()),
         false => op.unsqueeze(&numbers, &dims),
@@ -130,10 +128,9 @@ fn extremes(op: &mut Operator<'_>, greatest: bool) -> Outcome {
         (x, op.number(DType::Int64, 0.0)?)
     } else {
         let axis = op.place(op.int("axis")?, &x)?;
-        let place = usize::try_from(axis).unwrap_or(usize::MAX);
-        match x.shape()?.get(place) {
-            Some(Dim::Known(count)) => doubled_extremes(op, &x, axis, *count, greatest)?,
-            _ => reduced_extremes(op, &x, axis, greatest)?,
+        match x.size(axis)? {
+            Some(count) => doubled_extremes(op, &x, axis, count, greatest)?,
+            None => reduced_extremes(op, &x, axis, greatest)?,
         }
     };
     let places = op.cast(&places, to)?;
@@ -145,10 +142,9 @@ fn doubled_extremes(
     op: &mut Operator<'_>,
     x: &Value,
     axis: i64,
-    count: u64,
+    count: i64,
     greatest: bool,
 ) -> Outcome<(Value, Value)> {
-    let count = i64::try_from(count).map_err(|_| format!("dim {axis} is too large"))?;
     let (from, _) = places_of(op, x, axis)?;
     let dims = op.call("Shape", &[x], [])?;
     let mut places = op.call("Expand", &[&from, &dims], [])?;

@@ -50,7 +50,7 @@ fn mode(op: &mut Operator<'_>) -> Outcome {
     let is_value = op.call("Equal", &[&x, &value], [])?;
     let count = op.extent(&x, axis)?;
     let numbers = op.counting(&count, DType::Int64)?;
-    let behind = i64::try_from(x.rank()?).unwrap_or(i64::MAX) - axis;
+    let behind = x.rank()?.number() - axis;
     let behind: Vec<i64> = (1..behind).collect();
     let numbers = if behind.is_empty() { numbers } else { op.unsqueeze(&numbers, &behind)? };
     let zero = op.long(0);

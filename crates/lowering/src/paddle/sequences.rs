@@ -197,7 +197,7 @@ fn pool(op: &mut Operator<'_>) -> Outcome {
             let kind = if is_max { "ReduceMax" } else { "ReduceSum" };
             let mut y = graph.reduce(kind, &padded, &[1], false)?;
             // One element for each sequence, aligned with the rows.
-            let behind: Vec<i64> = (1..).take(x.rank()?.saturating_sub(1)).collect();
+            let behind: Vec<i64> = (1..).take(x.rank()?.count().saturating_sub(1)).collect();
             let column = |graph: &mut Graph, value: &Value| match behind.is_empty() {
                 true => Ok(value.clone()),
                 false => graph.unsqueeze(value, &behind),
@@ -240,7 +240,7 @@ fn softmax(op: &mut Operator<'_>) -> Outcome {
     let padded = steps.padded(graph, &flat, f32::MIN.into())?;
     let shares = graph.call("Softmax", &[&padded], [int("axis", 1)])?;
     let shares = compress(graph, &shares, &steps.has)?;
-    let y = match x.rank()? {
+    let y = match x.rank()?.count() {
         1 => shares,
         rank => graph.reshape(&shares, &[&[-1][..], &vec![1; rank - 1]].concat())?,
     };
@@ -258,7 +258,7 @@ fn add_positions(op: &mut Operator<'_>) -> Outcome {
         return Err(format!("expected factors from 0 on, found {alpha} and {beta}").into());
     }
     let dims = op.call("Shape", &[&x], [])?;
-    let positions = match (op.lod("X").as_slice(), x.rank()?) {
+    let positions = match (op.lod("X").as_slice(), x.rank()?.count()) {
         ([offsets], 2) => {
             let steps = Steps::of(op, offsets, 0)?;
             let (rows, numbers) = (steps.in_order(op)?, steps.numbers(op)?);
@@ -474,7 +474,7 @@ pub(super) fn weighted(op: &mut Operator<'_>, parts: &[Value], filter: &Value) -
 
 /// Returns the steps first: `[steps, sequences, ...]`.
 pub(super) fn steps_first(graph: &mut Graph, x: &Value) -> Outcome<Value> {
-    let rank = i64::try_from(x.rank()?).unwrap_or(i64::MAX);
+    let rank = x.rank()?.number();
     let order: Vec<i64> = [1, 0].into_iter().chain(2..rank).collect();
     graph.call("Transpose", &[x], [ints("perm", &order)])
 }

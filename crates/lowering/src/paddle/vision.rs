@@ -2,6 +2,7 @@
 
 use lodstone_model::{Attribute, DType};
 
+use lodstone_schema::numbers::length;
 use lodstone_schema::paddle::Release;
 
 use super::operator::{Operator, Outcome, Rule};
@@ -29,13 +30,13 @@ impl Operator<'_> {
     fn size(&mut self, spatial: usize) -> Outcome<Size> {
         if !self.inputs("SizeTensor")?.is_empty() || self.optional("OutSize")?.is_some() {
             let dims = self.numbers("SizeTensor", "OutSize", "scale")?;
-            let count = i64::try_from(spatial).unwrap_or(i64::MAX);
+            let count = length(spatial);
             return Ok(Size::Dims(self.reshape(&dims, &[count])?));
         }
         if let Some(scale) = self.optional("Scale")? {
             let scale = self.cast(&scale, DType::Float32)?;
             let scale = self.reshape(&scale, &[-1])?;
-            let dims = self.longs(&[i64::try_from(spatial).unwrap_or(i64::MAX)]);
+            let dims = self.longs(&[length(spatial)]);
             return Ok(Size::Scales(self.call("Expand", &[&scale, &dims], [])?));
         }
         let scales = self.floats("scale")?;
@@ -211,7 +212,7 @@ impl Resizing {
         match (&self.single, &self.size) {
             (Single::Never, Size::Dims(all) | Size::Scales(all)) => parts.push(all.clone()),
             _ => {
-                for axis in 2..i64::try_from(x.rank()?).map_err(|_| "the rank is too high")? {
+                for axis in 2..x.rank()?.number() {
                     let (extended, part) = self.extended(op, &x, axis, axis - 2)?;
                     x = extended;
                     parts.push(part);
@@ -308,8 +309,7 @@ impl Resizing {
         let (column, line) = (op.unsqueeze(&numbers, &[1])?, op.unsqueeze(&numbers, &[0])?);
         let own = op.call("Equal", &[&column, &line], [])?;
         let own = op.cast(&own, dtype)?;
-        let place = i64::try_from(axis).map_err(|_| "the rank is too high")?;
-        let (own, size) = self.extended(op, &own, 0, place)?;
+        let (own, size) = self.extended(op, &own, 0, length(axis))?;
         let line = match &self.size {
             Size::Dims(_) => op.longs(&[dim]),
             Size::Scales(_) => op.singles(&[1.0]),

@@ -80,6 +80,15 @@ pub(super) fn dtype(name: &ByteString) -> Option<DType> {
     DType::from_name(&name.to_string())
 }
 
+/// Returns the code of an element type.
+///
+/// # Errors
+/// If PaddlePaddle's tensors do not have it.
+pub(super) fn code(dtype: DType) -> Result<i32, lodstone_schema::Finding> {
+    let code = codes::dtype_code(dtype);
+    code.ok_or_else(|| format!("expected an element type that tensors have, found {dtype}").into())
+}
+
 /// Returns the code of an element type; -1 if it is undefined.
 fn dtype_code(name: &ByteString) -> Option<i32> {
     match name.to_string().to_lowercase().starts_with("undefined") {

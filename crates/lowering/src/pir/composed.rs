@@ -1,6 +1,7 @@
 //! Operators of PaddlePaddle 3 alone, as several operators of PaddlePaddle 2.
 
 use lodstone_model::{AttributeValue, DType, Op, TensorType, ValueType};
+use lodstone_schema::numbers::{Rank, exact};
 
 use super::attributes;
 use super::special::{Rule, arg, result};
@@ -72,8 +73,8 @@ fn masked_fill<'p>(walk: &mut Walk<'p>, op: &'p Op) -> Outcome {
     let (x, mask) = (walk.variable(arg(op, 0)?)?, walk.variable(arg(op, 1)?)?);
     let (number, value) = (walk.variable(arg(op, 2)?)?, result(op)?);
     let whole = walk.type_of(value);
-    let mask = expanded(walk, &mask, &x, &boolean(&whole));
-    let number = expanded(walk, &number, &x, &whole);
+    let mask = expanded(walk, &mask, &x, &boolean(&whole))?;
+    let number = expanded(walk, &number, &x, &whole)?;
     let name = walk.result(op, value);
     let inputs = [("Condition", mask.as_str()), ("X", &number), ("Y", &x)];
     walk.emit(new_op("where", &inputs, &[("Out", &name)], Vec::new()));
@@ -89,11 +90,9 @@ fn repeat_interleave<'p>(walk: &mut Walk<'p>, op: &'p Op) -> Outcome {
     let of_x = walk.type_of(x);
     let mut tensor = of_x.tensor_type().cloned().unwrap_or_default();
     let dims = tensor.shape.clone().ok_or("rank must be known")?;
-    let rank = i32::try_from(dims.len()).map_err(|_| "expected fewer dims")?;
-    let axis = integer("axis").and_then(|axis| i32::try_from(axis).ok()).unwrap_or(0);
-    let axis = if axis < 0 { axis + rank } else { axis };
-    let place = usize::try_from(axis).ok().filter(|place| *place < dims.len());
-    let place = place.ok_or_else(|| format!("expected an axis of rank {rank}, found {axis}"))?;
+    let axis = integer("axis").ok_or("expected an integer as `axis`")?;
+    let place = Rank::of(&dims).axis(axis)?.index();
+    let axis: i32 = exact(place)?;
     let mut times = vec![1; dims.len() + 1];
     let mut shape = dims;
     shape.insert(place + 1, lodstone_model::Dim::Known(1));
@@ -121,14 +120,15 @@ fn repeat_interleave<'p>(walk: &mut Walk<'p>, op: &'p Op) -> Outcome {
 }
 
 /// Expands a tensor to the shape of another one.
-fn expanded(walk: &mut Walk<'_>, x: &str, like: &str, value: &ValueType) -> String {
+fn expanded(walk: &mut Walk<'_>, x: &str, like: &str, value: &ValueType) -> Outcome<String> {
     let shape = value.tensor_type().and_then(|tensor| tensor.shape.clone()).unwrap_or_default();
     let shape = shape.iter().map(|dim| match dim {
-        lodstone_model::Dim::Known(dim) => i32::try_from(*dim).unwrap_or(-1),
-        _ => -1,
+        lodstone_model::Dim::Known(dim) => exact(*dim),
+        _ => Ok(-1),
     });
-    let shape = attribute("target_shape", AttributeValue::Ints(shape.collect()));
-    walk.call("expand_as_v2", &[("X", x), ("Y", like)], vec![shape], value.clone())
+    let shape = AttributeValue::Ints(shape.collect::<Outcome<_>>()?);
+    let shape = vec![attribute("target_shape", shape)];
+    Ok(walk.call("expand_as_v2", &[("X", x), ("Y", like)], shape, value.clone()))
 }
 
 /// Multiplies the sigmoid linear unit of a tensor by another one; without it, the halves of the last axis.

@@ -6,7 +6,6 @@
 use std::collections::HashSet;
 
 use lodstone_model::{AttributeValue, Block, DType, Dim, Holder, Op, TensorType, ValueType, Var};
-use lodstone_schema::paddle::codes;
 use lodstone_schema::pir::{REGIONS, operator};
 
 use super::special::{Rule, arg, is_array};
@@ -199,9 +198,9 @@ fn if_op<'p>(walk: &mut Walk<'p>, op: &'p Op) -> Outcome {
         shape: Some(vec![Dim::Known(1)]),
         ..TensorType::default()
     };
-    let code = |dtype| codes::dtype_code(dtype).unwrap_or(-1);
-    let cast =
-        vec![attribute("in_dtype", code(DType::Bool)), attribute("out_dtype", code(DType::Int32))];
+    let (from, to) =
+        (super::attributes::code(DType::Bool)?, super::attributes::code(DType::Int32)?);
+    let cast = vec![attribute("in_dtype", from), attribute("out_dtype", to)];
     let mask = walk.call("cast", &[("X", &condition)], cast, ValueType::Tensor(mask_type));
     for (number, value) in results.iter().enumerate().filter(|(_, value)| !value.is_empty()) {
         let choices: Vec<String> =

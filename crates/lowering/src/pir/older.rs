@@ -26,6 +26,7 @@ use lodstone_model::{
     ValueType, Var,
 };
 use lodstone_schema::Findings;
+use lodstone_schema::numbers::{Axis, Rank, known};
 use lodstone_schema::onnx::place_of;
 use lodstone_schema::paddle::{Release, codes, operator, truncates};
 
@@ -509,11 +510,8 @@ fn strided_slice(writer: &mut Writer<'_>, mut op: Op) -> Outcome {
             continue;
         }
         let dim = dims.as_ref().and_then(|dims| {
-            let axis = if axis < 0 { axis + i64::try_from(dims.len()).ok()? } else { axis };
-            match dims.get(usize::try_from(axis).ok()?)? {
-                Dim::Known(dim) => i64::try_from(*dim).ok(),
-                _ => None,
-            }
+            let axis = Rank::of(dims).axis(axis).ok()?;
+            known(dims.get(axis.index())?).ok()?
         });
         *end = match dim {
             _ if *end <= BEFORE => -1,
@@ -529,13 +527,13 @@ fn strided_slice(writer: &mut Writer<'_>, mut op: Op) -> Outcome {
 
 /// The rows are the first of the two axes; in 2.6.2, the one that comes first.
 fn trace(writer: &mut Writer<'_>, mut op: Op) -> Outcome {
-    let rank = writer.type_of(&op, "Input")?.shape.map(|shape| shape.len());
+    let rank = writer.type_of(&op, "Input")?.shape.map(|shape| Rank::of(&shape));
     let place = |name: &str| {
         let axis = int(&op, name).unwrap_or(if name == "axis2" { 1 } else { 0 });
-        let rank = rank.and_then(|rank| i64::try_from(rank).ok());
-        match axis {
-            ..0 => rank.map(|rank| axis + rank).ok_or("rank must be known"),
-            axis => Ok(axis),
+        match (axis, rank) {
+            (_, Some(rank)) => rank.axis(axis).map(Axis::number),
+            (..0, None) => Err("rank must be known".into()),
+            (axis, None) => Ok(axis),
         }
     };
     let (rows, columns) = (place("axis1")?, place("axis2")?);

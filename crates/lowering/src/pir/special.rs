@@ -192,7 +192,7 @@ enum Fill {
 /// Fills a tensor of a shape, which is an attribute or an operand.
 fn full<'p>(walk: &mut Walk<'p>, op: &'p Op, fill: Fill) -> Outcome {
     let dtype = dtype_of(walk, op)?;
-    let code = codes::dtype_code(dtype).ok_or("expected an element type that tensors have")?;
+    let code = attributes::code(dtype)?;
     let mut new = new_op("fill_constant", &[], &[], vec![attribute("dtype", code)]);
     let number = match fill {
         Fill::Attribute => {
@@ -292,7 +292,7 @@ fn range<'p>(walk: &mut Walk<'p>, op: &'p Op) -> Outcome {
 /// Fills a tensor like another one with a number.
 fn full_like<'p>(walk: &mut Walk<'p>, op: &'p Op, number: f32) -> Outcome {
     let x = walk.variable(arg(op, 0)?)?;
-    let code = codes::dtype_code(dtype_of(walk, op)?).unwrap_or(-1);
+    let code = attributes::code(dtype_of(walk, op)?)?;
     let name = walk.result(op, result(op)?);
     let attributes = vec![attribute("value", number), attribute("dtype", code)];
     walk.emit(new_op("fill_any_like", &[("X", &x)], &[("Out", &name)], attributes));
@@ -316,7 +316,7 @@ fn full_int_array<'p>(walk: &mut Walk<'p>, op: &'p Op) -> Outcome {
 fn assign_value<'p>(walk: &mut Walk<'p>, op: &'p Op, overwritten: Option<usize>) -> Outcome {
     let values = op.attribute("values").cloned();
     let values = values.ok_or("expected numbers as `values`")?;
-    let shape = op.attribute("shape").and_then(longs).unwrap_or_default();
+    let shape = op.attribute("shape").and_then(longs).ok_or("expected integers as `shape`")?;
     let dtype = dtype_of(walk, op)?;
     let shape = shape.into_iter().map(i32::try_from).collect::<Result<Vec<_>, _>>();
     let shape = shape.map_err(|_| "expected dims of 32 bits")?;
@@ -408,9 +408,8 @@ fn shape<'p>(walk: &mut Walk<'p>, op: &'p Op) -> Outcome {
     tensor.dtype = DType::Int32;
     let short = walk.call("shape", &[("Input", &x)], Vec::new(), ValueType::Tensor(tensor));
     let name = walk.result(op, value);
-    let code = |dtype| codes::dtype_code(dtype).unwrap_or(-1);
-    let cast =
-        vec![attribute("in_dtype", code(DType::Int32)), attribute("out_dtype", code(DType::Int64))];
+    let (from, to) = (attributes::code(DType::Int32)?, attributes::code(DType::Int64)?);
+    let cast = vec![attribute("in_dtype", from), attribute("out_dtype", to)];
     walk.emit(new_op("cast", &[("X", &short)], &[("Out", &name)], cast));
     Ok(())
 }
@@ -456,8 +455,10 @@ fn triangle<'p>(
     lower: bool,
 ) -> Outcome {
     let x = walk.variable(arg(op, 0)?)?;
-    let diagonal = op.attribute("diagonal").and_then(attributes::long).unwrap_or(0);
-    let diagonal = i32::try_from(diagonal).map_err(|_| "expected 32 bits as `diagonal`")?;
+    // An absent `diagonal` is the main one.
+    let diagonal = op.attribute("diagonal").map_or(Some(0), attributes::long);
+    let diagonal = diagonal.and_then(|diagonal| i32::try_from(diagonal).ok());
+    let diagonal = diagonal.ok_or("expected an integer of 32 bits as `diagonal`")?;
     let name = walk.result(op, result(op)?);
     let attributes = vec![attribute("diagonal", diagonal), attribute("lower", lower)];
     walk.emit(new_op(kind, &[(input, &x)], &[(output, &name)], attributes));

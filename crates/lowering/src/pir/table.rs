@@ -195,6 +195,7 @@ fn computed(
         (_, _, Some(slot)) => {
             // The attribute holds the numbers that are known, and the number of them.
             let numbers = constants.iter().map(|it| super::attributes::long(&(*it)?.scalar()?));
+            // -1 stands for a number that is computed.
             let numbers: Vec<i64> = numbers.map(|number| number.unwrap_or(-1)).collect();
             let names = match (is_list, names.as_slice()) {
                 (false, [name]) => walk.members(name)?,
@@ -294,8 +295,8 @@ fn complete(walk: &Walk<'_>, op: &Op, new: &mut Op, specs: &[&AttributeSpec]) ->
     if new.kind == "cast" || new.kind == "cast_grad" {
         let operand = op.input("").first().map(|arg| walk.type_of(arg)).unwrap_or_default();
         let from = operand.tensor_type().map(|tensor| tensor.dtype);
-        let code = from.and_then(paddle::codes::dtype_code);
-        new.attributes.push(attribute("in_dtype", code.unwrap_or(-1)));
+        let from = from.ok_or("the element type of the operand must be known")?;
+        new.attributes.push(attribute("in_dtype", super::attributes::code(from)?));
         if let Some(AttributeValue::String(name)) = op.attribute("dtype") {
             let code = super::attributes::dtype(name).and_then(paddle::codes::dtype_code);
             let code = code.ok_or_else(|| {
@@ -314,9 +315,10 @@ fn complete(walk: &Walk<'_>, op: &Op, new: &mut Op, specs: &[&AttributeSpec]) ->
             // `reduce_amax` and `reduce_amin` of 2.6.2 do not read `reduce_all`.
             let operand = op.input("").first().map(|arg| walk.type_of(arg)).unwrap_or_default();
             let rank = operand.tensor_type().and_then(|tensor| tensor.shape.as_ref()).map(Vec::len);
-            let dims: Vec<i32> = match rank {
-                Some(rank) if new.kind.starts_with("reduce_am") => (0..).take(rank).collect(),
-                _ => vec![0],
+            let dims: Vec<i32> = match (new.kind.starts_with("reduce_am"), rank) {
+                (false, _) => vec![0],
+                (true, Some(rank)) => (0..).take(rank).collect(),
+                (true, None) => return Err("the rank of the operand must be known".into()),
             };
             new.attributes.retain(|it| it.name != "dim");
             new.attributes.push(attribute("dim", dims));

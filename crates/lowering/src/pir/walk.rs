@@ -26,9 +26,10 @@ const RELEASES: [Release; 4] =
 
 /// Returns the release that a program follows.
 fn release(program: &Program) -> Release {
-    let version = program.version.and_then(|version| usize::try_from(version).ok()).unwrap_or(0);
+    let version = program.version.and_then(|version| usize::try_from(version).ok());
+    let index = version.and_then(|version| version.checked_sub(1));
     let [.., newest] = RELEASES;
-    version.checked_sub(1).and_then(|index| RELEASES.get(index).copied()).unwrap_or(newest)
+    index.and_then(|index| RELEASES.get(index).copied()).unwrap_or(newest)
 }
 
 /// What holds a value of the source.
@@ -345,13 +346,9 @@ impl<'p> Walk<'p> {
     pub(super) fn add_shape_output(&mut self, op: &mut Op, of: &str) {
         let mut tensor = TensorType::default();
         if let Some(known) = self.declared(of).tensor_type() {
-            let dims = known.shape.clone().unwrap_or_default();
             let zero = std::iter::once(lodstone_model::Dim::Known(0));
-            tensor = TensorType {
-                dtype: known.dtype,
-                shape: Some(zero.chain(dims).collect()),
-                ..tensor
-            };
+            let shape = known.shape.clone().map(|dims| zero.chain(dims).collect());
+            tensor = TensorType { dtype: known.dtype, shape, ..tensor };
         }
         let name = self.fresh("xshape", ValueType::Tensor(tensor));
         op.outputs.push(Operand { slot: "XShape".to_owned(), args: vec![name] });

@@ -14,6 +14,7 @@ use std::collections::HashSet;
 
 use lodstone_model::{Attribute, AttributeValue, Block, DType, Dim, Op};
 use lodstone_schema::Finding;
+use lodstone_schema::numbers::{exact, length};
 use lodstone_schema::onnx::infer::{ValueInfo, common_type};
 
 use super::arguments::{Arguments, Item};
@@ -128,7 +129,7 @@ impl<'m> Walk<'m> {
             ops: ops.into_iter().chain(copies).collect(),
             ..Block::default()
         });
-        Ok(AttributeValue::Block(i32::try_from(self.blocks.len()).unwrap_or(i32::MAX)))
+        Ok(AttributeValue::Block(exact(self.blocks.len())?))
     }
 
     /// Creates an input of a block.
@@ -342,15 +343,15 @@ fn scanned<'m>(
     own.iter().zip(next).try_for_each(|(before, after)| check_state(before, after))?;
     let inputs: Vec<Value> = own.into_iter().chain(parts).collect();
     let value = walk.block(&op.name, &inputs, ops, &results)?;
-    let length = data.first().and_then(|data| data.shape().ok()?.first().cloned());
-    let length = length.unwrap_or(Dim::Unknown);
+    let steps = data.first().and_then(|data| data.shape().ok()?.first().cloned());
+    let steps = steps.unwrap_or(Dim::Unknown);
     let mut infos: Vec<ValueInfo> = first.iter().map(type_of).collect();
     for value in made {
-        let dims = std::iter::once(length.clone()).chain(value.shape()?.iter().cloned()).collect();
+        let dims = std::iter::once(steps.clone()).chain(value.shape()?.iter().cloned()).collect();
         infos.push(ValueInfo::tensor(value.dtype(), Some(dims)));
     }
     let operands: Vec<Option<&Value>> = first.iter().chain(&data).map(Some).collect();
-    let count = i64::try_from(data.len()).unwrap_or(0);
+    let count = length(data.len());
     let axes = vec![0; data.len()];
     let attributes =
         [body("body", value), int("num_scan_inputs", count), ints("scan_input_axes", &axes)];

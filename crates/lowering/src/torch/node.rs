@@ -3,6 +3,7 @@
 use std::ops::{Deref, DerefMut};
 
 use lodstone_model::{DType, Dim, Op};
+use lodstone_schema::numbers::{Axis, Rank, exact, known};
 use lodstone_schema::{Code, Finding};
 
 use super::arguments::{Arguments, Item, Number, Size, wrong};
@@ -169,6 +170,24 @@ impl<'a> Node<'a> {
         (0..rank(value)?).map(|axis| self.size_of(value, axis)).collect()
     }
 
+    /// Returns the sizes to which tensors broadcast.
+    pub(super) fn broadcast_sizes(&mut self, values: &[Value]) -> Outcome<Vec<Size>> {
+        let mut all = Vec::new();
+        for value in values {
+            let own = self.sizes_of(value)?;
+            // Aligned at the end; missing sizes are 1.
+            let missing = own.len().saturating_sub(all.len());
+            all.splice(0..0, vec![Size::Known(1); missing]);
+            for (size, own) in all.iter_mut().rev().zip(own.into_iter().rev()) {
+                if !matches!(own, Size::Known(1)) && matches!(size, Size::Known(1) | Size::Value(_))
+                {
+                    *size = own;
+                }
+            }
+        }
+        Ok(all)
+    }
+
     /// Reshapes to sizes, of which one may be -1.
     pub(super) fn reshape_to(&mut self, value: &Value, sizes: &[Size]) -> Outcome {
         if let Some(known) = known_sizes(sizes) {
@@ -244,11 +263,15 @@ pub(super) fn known_sizes(sizes: &[Size]) -> Option<Vec<i64>> {
 
 /// Returns the rank of a value.
 pub(super) fn rank(value: &Value) -> Outcome<i64> {
+    rank_of(value).map(Rank::number)
+}
+
+/// Returns the rank of a value.
+pub(super) fn rank_of(value: &Value) -> Outcome<Rank> {
     let unknown = |_| {
         Finding::new(Code::UnknownDims, format!("the rank of `{}` must be known", value.name()))
     };
-    let rank = value.rank().map_err(unknown)?;
-    i64::try_from(rank).map_err(|_| Finding::internal("the rank is too large"))
+    value.rank().map_err(unknown)
 }
 
 /// Returns the index of an axis of a value; negative ones count from the end. A scalar has the axis 0.
@@ -258,11 +281,12 @@ pub(super) fn axis_of(value: &Value, axis: i64) -> Outcome<i64> {
 
 /// Returns the index of an axis of a rank; negative ones count from the end.
 pub(super) fn place_in(rank: i64, axis: i64) -> Outcome<i64> {
-    let place = if axis < 0 { axis.saturating_add(rank) } else { axis };
-    match (0..rank).contains(&place) {
-        true => Ok(place),
-        false => Err(format!("expected an axis of rank {rank}, found {axis}").into()),
-    }
+    Rank::new(exact(rank)?).axis(axis).map(Axis::number)
+}
+
+/// Returns the dims of a list along an axis of a tensor of a rank: -1 there, and 1 elsewhere.
+pub(super) fn dims_along(rank: Rank, axis: i64) -> Vec<i64> {
+    rank.numbers().map(|other| if other == axis { -1 } else { 1 }).collect()
 }
 
 /// Returns the indices of axes; none stands for all.
@@ -282,11 +306,7 @@ pub(super) fn axes_of(value: &Value, axes: &[i64]) -> Outcome<Vec<i64>> {
 
 /// Returns a dim, if it is known.
 pub(super) fn dim_of(value: &Value, axis: i64) -> Option<i64> {
-    let dim = value.shape().ok()?.get(usize::try_from(axis).ok()?)?;
-    match dim {
-        Dim::Known(size) => i64::try_from(*size).ok(),
-        _ => None,
-    }
+    known(value.shape().ok()?.get(usize::try_from(axis).ok()?)?).ok()?
 }
 
 /// Returns a dim that must be known.

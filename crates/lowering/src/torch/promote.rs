@@ -101,7 +101,7 @@ pub(super) fn common(a: DType, b: DType) -> Outcome<DType> {
     if category(high)? != category(low)? {
         return Ok(high);
     }
-    let bits = |dtype: DType| dtype.bits().unwrap_or(0);
+    let bits = |dtype: DType| dtype.bits();
     let has = |dtype| a == dtype || b == dtype;
     Ok(match category(high)? {
         Category::Bool => DType::Bool,

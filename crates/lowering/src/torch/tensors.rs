@@ -217,6 +217,7 @@ impl<'m> View<'m> {
                     if node.arguments.int("step")? != 1 {
                         return Ok(None);
                     }
+                    // `None` is the first place, or the end.
                     let start = node.arguments.optional_int("start")?.map_or(0, from_end);
                     let end = node.arguments.optional_int("end")?.map_or(dim, from_end);
                     let start = start.clamp(0, dim);

@@ -5,9 +5,10 @@
 use std::f64::consts::PI;
 
 use lodstone_schema::glow::ElemKind;
+use lodstone_schema::numbers::length;
 
 use super::graph::{MemberValue, Value};
-use super::op::{Cx, Fault, Outcome, Rule, long, narrow, one};
+use super::op::{Cx, Fault, Outcome, Rule, narrow, one};
 
 pub(super) const RULES: &[(&str, Rule)] =
     &[("AudioSpectrogram", spectrogram), ("MFCC", coefficients)];
@@ -21,9 +22,9 @@ fn size(cx: &Cx<'_>, name: &str) -> Result<usize, Fault> {
     size.ok_or_else(|| format!("expected at most {LONGEST} as `{name}`, found {number}").into())
 }
 
-/// Converts a number of samples exactly: it is small.
+#[expect(clippy::cast_precision_loss, reason = "numbers of samples are small")]
 fn real(number: usize) -> f64 {
-    u32::try_from(number).map_or(f64::MAX, f64::from)
+    number as f64
 }
 
 fn floats(
@@ -42,7 +43,7 @@ fn integers(cx: &mut Cx<'_>, name: &str, numbers: &[usize]) -> Result<Value, Fau
     let narrow = narrow.map_err(|_| "a table is too long")?;
     let bytes = narrow.iter().flat_map(|number| number.to_le_bytes()).collect();
     let name = format!("{}_{name}", cx.base);
-    Ok(cx.graph.constant_of(&name, ElemKind::Int32I, vec![long(numbers.len())], bytes)?)
+    Ok(cx.graph.constant_of(&name, ElemKind::Int32I, vec![length(numbers.len())], bytes)?)
 }
 
 /// Returns the real and imaginary parts of roots of unity: `exp(-2 pi i k / period)`.
@@ -59,28 +60,28 @@ fn spectrogram(cx: &mut Cx<'_>) -> Outcome {
     let squared = cx.flag("magnitude_squared", true)?;
     let samples = cx.shape(value).last().copied().ok_or("expected a row of samples")?;
     let count = super::graph::count(&cx.shape(value))?;
-    if samples != count || samples < long(window) {
+    if samples != count || samples < length(window) {
         return Err(format!("expected one row of at least {window} samples").into());
     }
-    let windows = (samples - long(window)) / long(stride) + 1;
+    let windows = (samples - length(window)) / length(stride) + 1;
     // The transform has the size of a power of two, and half that many complex values.
-    let length = window.next_power_of_two();
-    let half = length / 2;
+    let period = window.next_power_of_two();
+    let half = period / 2;
     let hann = (0..window).map(|n| 0.5 - 0.5 * (2.0 * PI * real(n) / real(window)).cos());
-    let hann = floats(cx, "Window", vec![long(window)], hann)?;
+    let hann = floats(cx, "Window", vec![length(window)], hann)?;
     let twiddle = roots(half, half).flat_map(|(re, im)| [re, im]);
-    let twiddle = floats(cx, "TwiddleFactors", vec![long(half * 2)], twiddle)?;
-    let bits = half.checked_ilog2().unwrap_or(0);
+    let twiddle = floats(cx, "TwiddleFactors", vec![length(half * 2)], twiddle)?;
+    let bits = half.max(1).ilog2();
     let reversed = |n: usize| (0..bits).fold(0, |all, bit| all << 1 | n >> bit & 1);
     let order: Vec<usize> = (0..half).map(reversed).collect();
     let order = integers(cx, "BitReverseIndices", &order)?;
     let quarter = half / 2;
-    let apart = roots(quarter, length).flat_map(|(re, im)| [0.5 * (1.0 + im), -0.5 * re]);
-    let apart = floats(cx, "ComplexToRealWeights", vec![long(quarter * 2)], apart)?;
-    let of = cx.shaped(value, vec![windows, long(half + 1)]);
+    let apart = roots(quarter, period).flat_map(|(re, im)| [0.5 * (1.0 + im), -0.5 * re]);
+    let apart = floats(cx, "ComplexToRealWeights", vec![length(quarter * 2)], apart)?;
+    let of = cx.shaped(value, vec![windows, length(half + 1)]);
     let members = vec![
-        ("WindowSize", MemberValue::Int(long(window))),
-        ("WindowStride", MemberValue::Int(long(stride))),
+        ("WindowSize", MemberValue::Int(length(window))),
+        ("WindowStride", MemberValue::Int(length(stride))),
         ("MagnitudeSquared", MemberValue::Int(squared.into())),
     ];
     let inputs = [value, hann, twiddle, order, apart];
@@ -109,21 +110,21 @@ fn coefficients(cx: &mut Cx<'_>) -> Outcome {
     }
     let pitches = [rate, lowest, highest].map(f64::from);
     let (ranges, weights) = triangles(bins, bands, pitches)?;
-    let weights_len = long(weights.len());
+    let weights_len = length(weights.len());
     let weights = floats(cx, "MelWeights", vec![weights_len], weights.into_iter())?;
     let ranges = integers(cx, "MelRanges", &ranges)?;
     let scale = f64::from(narrow((2.0 / real(bands)).sqrt()));
     let angle = move |k: usize, n: usize| real(k) * (real(n) + 0.5) * PI / real(bands);
     let cosines = (0..count).flat_map(move |k| (0..bands).map(move |n| scale * angle(k, n).cos()));
-    let shape = vec![long(count), long(bands)];
+    let shape = vec![length(count), length(bands)];
     let cosines = floats(cx, "DCTMat", shape, cosines)?;
-    let of = cx.shaped(value, vec![rows, long(count)]);
+    let of = cx.shaped(value, vec![rows, length(count)]);
     let members = vec![
         ("SampleRate", MemberValue::Float(rate)),
         ("LowerFrequency", MemberValue::Float(lowest)),
         ("UpperFrequency", MemberValue::Float(highest)),
-        ("FilterBankCount", MemberValue::Int(long(bands))),
-        ("NumCoefficients", MemberValue::Int(long(count))),
+        ("FilterBankCount", MemberValue::Int(length(bands))),
+        ("NumCoefficients", MemberValue::Int(length(count))),
     ];
     one(cx.node("MFCC", "", &[value, weights, ranges, cosines], members, of)?)
 }

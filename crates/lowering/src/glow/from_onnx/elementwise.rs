@@ -75,7 +75,7 @@ pub(super) fn unary(cx: &mut Cx<'_>, kind: &'static str) -> Outcome {
 
 /// Returns the broadcast shape of several values, by NumPy's rules.
 pub(super) fn together(shapes: &[&[i64]]) -> Result<Vec<i64>, Finding> {
-    let rank = shapes.iter().map(|shape| shape.len()).max().unwrap_or(0);
+    let rank = shapes.iter().map(|shape| shape.len()).fold(0, usize::max);
     let mut all = vec![1_i64; rank];
     for shape in shapes {
         for (to, dim) in all.iter_mut().rev().zip(shape.iter().rev()) {

@@ -7,6 +7,7 @@ use lodstone_model::{
     Program, TensorType, Topology, ValueType, Var,
 };
 use lodstone_schema::glow::{Member, PREFIX, SAVE, Storage, Type};
+use lodstone_schema::numbers::length;
 use lodstone_schema::{Finding, Origin, Origins};
 
 use crate::glow::kinds;
@@ -353,5 +354,5 @@ fn text(name: &str, value: &str) -> Attribute {
 }
 
 fn long(name: &str, value: usize) -> Attribute {
-    Attribute { name: name.to_owned(), value: AttributeValue::Long(super::op::long(value)) }
+    Attribute { name: name.to_owned(), value: AttributeValue::Long(length(value)) }
 }

@@ -2,10 +2,11 @@
 
 use lodstone_model::DType;
 use lodstone_schema::glow::{ElemKind, Type};
+use lodstone_schema::numbers::length;
 use lodstone_schema::onnx::infer::Element;
 
 use super::graph::{MemberValue, Value, count, plain};
-use super::op::{Cx, Fault, Outcome, Rule, long, one};
+use super::op::{Cx, Fault, Outcome, Rule, one};
 use super::storage::is_dense;
 use crate::glow::elements::floats_of;
 
@@ -46,12 +47,12 @@ fn gather(cx: &mut Cx<'_>) -> Outcome {
     let data = cx.input(0)?;
     let shape = cx.shape(data);
     let axis = cx.axis("axis", 0, shape.len())?;
-    let indices = positions(cx, 1, cx.dim(data, long(axis))?)?;
+    let indices = positions(cx, 1, cx.dim(data, length(axis))?)?;
     let rest = shape.iter().skip(axis + 1);
     let result: Vec<i64> =
         shape.iter().take(axis).chain(cx.graph.shape(indices)).chain(rest).copied().collect();
     let of = cx.shaped(data, result);
-    let members = vec![("BatchDims", MemberValue::Int(long(axis)))];
+    let members = vec![("BatchDims", MemberValue::Int(length(axis)))];
     one(cx.node("Gather", "", &[data, indices], members, of)?)
 }
 
@@ -59,9 +60,9 @@ fn gather_elements(cx: &mut Cx<'_>) -> Outcome {
     let data = cx.input(0)?;
     let shape = cx.shape(data);
     let axis = cx.axis("axis", 0, shape.len())?;
-    let indices = positions(cx, 1, cx.dim(data, long(axis))?)?;
+    let indices = positions(cx, 1, cx.dim(data, length(axis))?)?;
     let of = cx.shaped(data, cx.shape(indices));
-    let members = vec![("Dim", MemberValue::Int(long(axis)))];
+    let members = vec![("Dim", MemberValue::Int(length(axis)))];
     one(cx.node("GatherElements", "", &[data, indices], members, of)?)
 }
 
@@ -113,21 +114,20 @@ fn non_zero(cx: &mut Cx<'_>) -> Outcome {
             return Err("expected a constant: the number of non-zero elements must be known".into());
         }
     };
-    if known.len() > MAX_POSITIONS || count(&shape)? != long(known.len()) {
+    if known.len() > MAX_POSITIONS || count(&shape)? != length(known.len()) {
         return Err("expected a smaller constant".into());
     }
     let found: Vec<i64> = (0..).zip(&known).filter(|(_, is)| **is).map(|(at, _)| at).collect();
     let mut bytes = Vec::new();
-    let mut stride = long(known.len());
+    let mut stride = length(known.len());
     for dim in &shape {
-        stride = stride.checked_div(*dim).unwrap_or(0);
-        for position in &found {
-            let along = position.checked_div(stride).unwrap_or(0).checked_rem(*dim).unwrap_or(0);
-            bytes.extend(along.to_le_bytes());
-        }
+        // A dim of 0 leaves no positions.
+        let dim = (*dim).max(1);
+        stride = (stride / dim).max(1);
+        bytes.extend(found.iter().flat_map(|position| (position / stride % dim).to_le_bytes()));
     }
     let name = cx.output_name(0);
-    let shape = vec![long(shape.len()), long(found.len())];
+    let shape = vec![length(shape.len()), length(found.len())];
     one(cx.graph.constant_of(&name, ElemKind::Int64I, shape, bytes)?)
 }
 

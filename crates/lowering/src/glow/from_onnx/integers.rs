@@ -2,11 +2,12 @@
 //! result are attributes, and channels are last.
 
 use lodstone_schema::glow::{ElemKind, Type};
+use lodstone_schema::numbers::length;
 
 use super::conv::{Window, window, with_channels_last};
 use super::graph::{MemberValue, Value, plain};
 use super::loader::inputs;
-use super::op::{Cx, Fault, Outcome, Rule, long, one};
+use super::op::{Cx, Fault, Outcome, Rule, one};
 
 pub(super) const RULES: &[(&str, Rule)] = &[
     ("AveragePool", |cx| pool(cx, "AvgPool")),
@@ -170,7 +171,7 @@ fn lookup(cx: &mut Cx<'_>) -> Outcome {
         return Err(format!("expected {expected} `values`, found {found}").into());
     }
     let name = format!("{}_mapping", cx.base);
-    let table = cx.graph.constant_of(&name, of.kind, vec![long(expected)], bytes)?;
+    let table = cx.graph.constant_of(&name, of.kind, vec![length(expected)], bytes)?;
     let quantization = of.quantization;
     cx.graph.retype(table, Type { quantization, ..cx.type_of(table) });
     one(cx.node("IntLookupTable", "", &[value, table], Vec::new(), of)?)

@@ -1,7 +1,8 @@
 //! Known values: constants, and values that follow from them.
 
-use lodstone_model::{Dim, Kind, Tensor};
+use lodstone_model::{Kind, Tensor};
 use lodstone_schema::glow::{ElemKind, Type};
+use lodstone_schema::numbers::known_dims;
 use lodstone_schema::onnx::infer::{Element, ValueInfo};
 
 use super::graph::{Graph, Value, checked, kind_of, plain};
@@ -103,11 +104,7 @@ pub(super) fn is_known(info: &ValueInfo) -> bool {
 
 /// Returns the dims of a value, if all of them are known.
 pub(crate) fn dims_from(info: &ValueInfo) -> Option<Vec<i64>> {
-    let known = |dim: &Dim| match dim {
-        Dim::Known(size) => i64::try_from(*size).ok(),
-        _ => None,
-    };
-    info.shape()?.iter().map(known).collect()
+    known_dims(info.shape()?)
 }
 
 /// Returns the inferred type of a value, if it is complete.

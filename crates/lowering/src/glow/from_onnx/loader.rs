@@ -1,10 +1,11 @@
 //! Operators that Glow's loader accepts in ONNX's own domain, although ONNX does not have them.
 
 use lodstone_schema::glow::ElemKind;
+use lodstone_schema::numbers::length;
 
 use super::graph::{MemberValue, Value, count, kind_of, plain};
 use super::indexing::suppression;
-use super::op::{Cx, Fault, Outcome, Rule, from_front, long, one};
+use super::op::{Cx, Fault, Outcome, Rule, from_front, one};
 
 pub(super) const RULES: &[(&str, Rule)] = &[
     ("AdaptiveAvgPool", adaptive_pool),
@@ -102,7 +103,7 @@ fn flip(cx: &mut Cx<'_>) -> Outcome {
     let value = cx.input(0)?;
     let axis = cx.axis("axis", 0, cx.rank(value))?;
     let of = cx.type_of(value);
-    one(cx.node("Flip", "flip", &[value], vec![("Axis", MemberValue::Int(long(axis)))], of)?)
+    one(cx.node("Flip", "flip", &[value], vec![("Axis", MemberValue::Int(length(axis)))], of)?)
 }
 
 fn expand_dims(cx: &mut Cx<'_>) -> Outcome {
@@ -164,7 +165,7 @@ fn batch_gather(cx: &mut Cx<'_>) -> Outcome {
     let rest = shape.iter().skip(axis + 1);
     let result = shape.iter().take(axis).chain(&positions).chain(rest).copied().collect();
     let of = cx.shaped(data, result);
-    let members = vec![("BatchDims", MemberValue::Int(long(axis)))];
+    let members = vec![("BatchDims", MemberValue::Int(length(axis)))];
     one(cx.node("Gather", "", &[data, indices], members, of)?)
 }
 

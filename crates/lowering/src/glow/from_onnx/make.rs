@@ -2,10 +2,11 @@
 
 use lodstone_schema::Finding;
 use lodstone_schema::glow::{ElemKind, Type};
+use lodstone_schema::numbers::length;
 use lodstone_schema::places::at_mut;
 
 use super::graph::{MemberValue, Value, checked, count, plain};
-use super::op::{Cx, Fault, long};
+use super::op::{Cx, Fault};
 
 impl Cx<'_> {
     /// Adds a node; returns its first result. `suffix` is appended to the name of the operator.
@@ -85,7 +86,7 @@ impl Cx<'_> {
             return Err(format!("expected rank {}, found {}", order.len(), shape.len()).into());
         };
         let of = self.shaped(value, picked);
-        let order: Vec<i64> = order.iter().map(|axis| long(*axis)).collect();
+        let order: Vec<i64> = order.iter().map(|axis| length(*axis)).collect();
         if let Some(before) = self.graph.turned_back(value, &order) {
             return Ok(before);
         }
@@ -133,7 +134,7 @@ impl Cx<'_> {
     ) -> Result<Value, Fault> {
         let of = self.shaped(value, shape.to_vec());
         let members = vec![
-            ("Axis", MemberValue::Int(long(axis))),
+            ("Axis", MemberValue::Int(length(axis))),
             ("TargetDim", MemberValue::Ints(shape.to_vec())),
         ];
         self.node("Broadcast", suffix, &[value], members, of)
@@ -186,7 +187,7 @@ impl Cx<'_> {
         *at_mut(&mut shape, axis)? = total;
         let of = self.shaped(first, shape);
         let members =
-            vec![("Inputs", MemberValue::Values(values)), ("Dim", MemberValue::Int(long(axis)))];
+            vec![("Inputs", MemberValue::Values(values)), ("Dim", MemberValue::Int(length(axis)))];
         self.node("Concat", suffix, &[], members, of)
     }
 

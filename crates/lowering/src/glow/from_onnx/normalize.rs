@@ -1,11 +1,13 @@
 //! Normalization.
 
 use lodstone_schema::glow::ElemKind;
+use lodstone_schema::numbers::{Rank, length};
+use lodstone_schema::places::at;
 use lodstone_schema::places::at_mut;
 
 use super::elementwise::filled;
 use super::graph::{MemberValue, Value, count, plain};
-use super::op::{Cx, Fault, Outcome, Rule, from_front, long, one};
+use super::op::{Cx, Fault, Outcome, Rule, one};
 
 pub(super) const RULES: &[(&str, Rule)] = &[
     ("BatchNormalization", batch),
@@ -84,10 +86,9 @@ fn layer(cx: &mut Cx<'_>) -> Outcome {
 fn softmax(cx: &mut Cx<'_>, kind: &'static str) -> Outcome {
     let value = cx.input(0)?;
     let shape = cx.shape(value);
-    let rank = shape.len();
-    let axis = from_front(cx.int("axis", -1)?, rank)?;
-    let last = rank.checked_sub(1).ok_or("expected at least one dim")?;
-    let mut order: Vec<usize> = (0..rank).collect();
+    let rank = Rank::of(&shape);
+    let (axis, last) = (rank.axis(cx.int("axis", -1)?)?.index(), rank.last()?.index());
+    let mut order: Vec<usize> = (0..rank.count()).collect();
     order.swap(axis, last);
     let value = match axis == last {
         true => value,
@@ -97,7 +98,7 @@ fn softmax(cx: &mut Cx<'_>, kind: &'static str) -> Outcome {
     let (width, rows) = moved.split_last().ok_or("expected at least one axis")?;
     let (width, rows) = (*width, count(rows)?);
     let flat = cx.reshape(value, &[rows, width], "rows")?;
-    let selected = selected(cx, shape.first().copied().unwrap_or(1))?;
+    let selected = selected(cx, at(&shape, 0)?)?;
     let of = cx.shaped(flat, vec![rows, width]);
     let result = cx.node(kind, "", &[flat, selected], Vec::new(), of)?;
     let result = cx.reshape(result, &moved, "shape")?;
@@ -126,7 +127,7 @@ fn mean_square(cx: &mut Cx<'_>, value: Value, axis: usize) -> Result<Value, Faul
     let shape = cx.shape(value);
     let square = cx.pair("Mul", value, value, "square")?;
     let lead: Vec<i64> = shape.iter().take(axis).copied().collect();
-    let axes = (axis..shape.len()).map(long).collect();
+    let axes = (axis..shape.len()).map(length).collect();
     let of = cx.shaped(square, lead.clone());
     let mean = cx.node(
         "BatchedReduceMean",
@@ -174,7 +175,7 @@ fn norm(cx: &mut Cx<'_>) -> Outcome {
         "BatchedReduceAdd",
         "sum",
         &[parts],
-        vec![("Axis", MemberValue::Int(long(axis)))],
+        vec![("Axis", MemberValue::Int(length(axis)))],
         of,
     )?;
     let mut kept = shape.clone();

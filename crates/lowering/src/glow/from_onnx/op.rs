@@ -3,7 +3,9 @@
 use lodstone_model::{AttributeValue, DType, Op, Tensor};
 use lodstone_schema::Finding;
 use lodstone_schema::glow::{ElemKind, Storage, Type};
+use lodstone_schema::numbers::{Axis, Rank};
 use lodstone_schema::onnx::infer::ValueInfo;
+use lodstone_schema::places;
 
 use super::graph::{Graph, Value, kind_of};
 use super::known::{dims_from, value_of};
@@ -315,23 +317,12 @@ fn absent(index: usize) -> Fault {
 
 /// Returns the dim of a shape along an axis; negative axes count from the end.
 pub(crate) fn dim_of(shape: &[i64], axis: i64) -> Result<i64, Finding> {
-    let axis = from_front(axis, shape.len())?;
-    let dim = shape.get(axis).copied();
-    dim.ok_or_else(|| Finding::internal(format!("axis {axis} is out of range of {shape:?}")))
+    places::at(shape, Rank::of(shape).axis(axis)?.index())
 }
 
 /// Converts an axis to a non-negative index.
 pub(crate) fn from_front(axis: i64, rank: usize) -> Result<usize, Finding> {
-    let from_front = if axis < 0 { axis.checked_add(long(rank)) } else { Some(axis) };
-    let axis_found = from_front.and_then(|axis| usize::try_from(axis).ok());
-    axis_found
-        .filter(|axis| *axis < rank)
-        .ok_or_else(|| format!("expected an axis of rank {rank}, found {axis}").into())
-}
-
-/// Converts a number of dims, which is small.
-pub(crate) fn long(number: usize) -> i64 {
-    i64::try_from(number).unwrap_or(i64::MAX)
+    Rank::new(rank).axis(axis).map(Axis::index)
 }
 
 /// Returns the nearest `f32`.

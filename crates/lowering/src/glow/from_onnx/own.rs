@@ -3,6 +3,7 @@
 use lodstone_model::AttributeValue;
 use lodstone_schema::Finding;
 use lodstone_schema::glow::{Member, PREFIX, Type, node as kind_of};
+use lodstone_schema::numbers::exact;
 
 use super::graph::MemberValue;
 use super::op::{Cx, Outcome};
@@ -30,9 +31,7 @@ pub(super) fn node(cx: &mut Cx<'_>) -> Outcome {
             Member::Values => {
                 let count = match groups {
                     1 => rest.len(),
-                    _ => {
-                        usize::try_from(cx.int(&format!("{member}Size"), 0)?).unwrap_or(usize::MAX)
-                    }
+                    _ => exact(cx.int(&format!("{member}Size"), 0)?)?,
                 };
                 MemberValue::Values(rest.by_ref().take(count).collect())
             }

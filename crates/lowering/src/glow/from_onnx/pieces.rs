@@ -1,10 +1,11 @@
 //! Tensors that are split, sliced, concatenated and padded.
 
 use lodstone_schema::glow::{ElemKind, Type};
+use lodstone_schema::numbers::length;
 use lodstone_schema::places::at_mut;
 
 use super::graph::{MemberValue, Value};
-use super::op::{Cx, Fault, Outcome, Rule, dim_of, from_front, long, one};
+use super::op::{Cx, Fault, Outcome, Rule, dim_of, from_front, one};
 
 pub(super) const RULES: &[(&str, Rule)] = &[
     ("Concat", concat),
@@ -20,8 +21,8 @@ fn concat(cx: &mut Cx<'_>) -> Outcome {
     for index in 0..cx.count() {
         values.push(cx.input(index)?);
     }
-    let rank = values.first().map_or(0, |value| cx.rank(*value));
-    let axis = cx.axis("axis", 1, rank)?;
+    let first = *values.first().ok_or("expected operands, found none")?;
+    let axis = cx.axis("axis", 1, cx.rank(first))?;
     // Tensors without elements are no operands of Glow.
     let filled = |value: &Value| !cx.graph.shape(*value).contains(&0);
     if values.iter().any(filled) {
@@ -38,7 +39,7 @@ fn split(cx: &mut Cx<'_>) -> Outcome {
     let mut start = 0_i64;
     for index in 0..cx.op.output("").len() {
         let part = cx.shape_out(index)?;
-        let dim = dim_of(&part, long(axis))?;
+        let dim = dim_of(&part, length(axis))?;
         let mut from = vec![0; shape.len()];
         *at_mut(&mut from, axis)? = start;
         results.push(Some(cx.slice(value, from, part, "out")?));
@@ -54,7 +55,7 @@ fn slice(cx: &mut Cx<'_>) -> Outcome {
     let (starts, ends) = (cx.ints(1)?, cx.ints(2)?);
     let axes = match cx.has(3) {
         true => cx.ints(3)?,
-        false => (0..long(starts.len())).collect(),
+        false => (0..length(starts.len())).collect(),
     };
     let steps = if cx.has(4) { cx.ints(4)? } else { vec![1; starts.len()] };
     if ends.len() != starts.len() || axes.len() != starts.len() || steps.len() != starts.len() {
@@ -66,7 +67,7 @@ fn slice(cx: &mut Cx<'_>) -> Outcome {
     for ((start, end), (axis, step)) in starts.iter().zip(&ends).zip(axes.iter().zip(&steps)) {
         // The last entry of a repeated axis applies, as in Glow.
         let axis = from_front(*axis, shape.len())?;
-        let dim = cx.dim(value, long(axis))?;
+        let dim = cx.dim(value, length(axis))?;
         let (first, last) = bounds(*start, *end, *step, dim)?;
         for (all, one) in [(&mut from, first), (&mut to, last), (&mut by, *step)] {
             *at_mut(all, axis)? = one;
@@ -108,7 +109,7 @@ fn stepped(
     let mut value = value;
     for (axis, _) in by.iter().enumerate().filter(|(_, step)| **step < 0) {
         let of = cx.shaped(value, cx.shape(value));
-        let members = vec![("Axis", MemberValue::Int(long(axis)))];
+        let members = vec![("Axis", MemberValue::Int(length(axis)))];
         value = cx.node("Flip", "flip", &[value], members, of)?;
     }
     let dims: Vec<i64> = to.iter().zip(&*from).map(|(to, from)| (to - from).max(0)).collect();
@@ -128,7 +129,7 @@ fn stepped(
 /// the first element of each.
 fn every(cx: &mut Cx<'_>, value: Value, axis: usize, step: i64) -> Result<Value, Fault> {
     let shape = cx.shape(value);
-    let dim = cx.dim(value, long(axis))?;
+    let dim = cx.dim(value, length(axis))?;
     let count = dim / step + i64::from(dim % step != 0);
     if count <= 1 {
         let mut first = shape.clone();

@@ -8,6 +8,7 @@ use std::collections::HashSet;
 
 use lodstone_model::{Attribute, AttributeValue, Model, Op, Program};
 use lodstone_schema::Findings;
+use lodstone_schema::numbers::length;
 use lodstone_schema::onnx::scopes::Scope;
 use lodstone_schema::onnx::{self, UpgradeError, domain_name, infer};
 
@@ -73,7 +74,7 @@ fn mark(program: &mut Program) {
             if is_own {
                 tidy(op, &read);
             }
-            let value = AttributeValue::Long(super::op::long(number));
+            let value = AttributeValue::Long(length(number));
             op.attributes.push(Attribute { name: NUMBER.to_owned(), value });
         }
     }

@@ -145,8 +145,10 @@ fn channels(
     let name = format!("{name}_float");
     let channels =
         Channels { tensor: tensor.clone(), kind, axis, scales, offsets, names, storage, integers };
-    let inner = tensor.shape.iter().skip(axis + 1).product();
-    let numbers = Numbers { channels: channels.clone(), inner };
+    let inner =
+        tensor.shape.iter().skip(axis + 1).fold(1, |all: u64, dim| all.saturating_mul(*dim));
+    let steps = channels.scales.iter().copied().zip(channels.offsets.iter().copied()).collect();
+    let numbers = Numbers { integers: tensor.clone(), steps, inner };
     let data = Blob::derived(Arc::new(numbers));
     let floats = Tensor::dense(DType::Float32, tensor.shape, data);
     let of = super::graph::checked(plain(ElemKind::Float, shape))?;
@@ -275,55 +277,61 @@ fn convolution(cx: &mut Cx<'_>) -> Outcome {
 
 /// The dequantized elements of a constant.
 struct Numbers {
-    channels: Channels,
+    integers: Tensor,
+    /// The scale and the offset of each channel.
+    steps: Vec<(f32, i32)>,
     /// The number of elements between those of one channel and the next.
     inner: u64,
 }
 
 impl Derive for Numbers {
     fn len(&self) -> u64 {
-        let width = u64::from(self.channels.tensor.dtype.bits().unwrap_or(8) / 8).max(1);
-        self.channels.tensor.data.len() / width * 4
+        self.integers.shape.iter().product::<u64>() * 4
     }
 
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> lodstone_store::Result<()> {
-        let tensor = &self.channels.tensor;
-        let width = u64::from(tensor.dtype.bits().unwrap_or(8) / 8).max(1);
-        for (at, byte) in (offset..).zip(buffer) {
-            let element = at / 4;
-            let mut integer = [0; 4];
-            let width_here = usize::try_from(width).unwrap_or(1).min(4);
-            if let Some(part) = integer.get_mut(..width_here) {
-                tensor.data.read_at(element * width, part)?;
-            }
-            let number = self.number(element, integer);
-            let place = usize::try_from(at % 4).unwrap_or(0);
-            *byte = number.to_le_bytes().get(place).copied().unwrap_or(0);
+        let range = offset..offset + buffer.len() as u64;
+        let mut places = buffer.iter_mut();
+        for element in offset / 4..range.end.div_ceil(4) {
+            let bytes = (element * 4..).zip(self.number(element)?.to_le_bytes());
+            let bytes = bytes.filter(|(at, _)| range.contains(at));
+            bytes.zip(places.by_ref()).for_each(|((_, byte), place)| *place = byte);
         }
         Ok(())
     }
 
     fn source(&self) -> Option<&Blob> {
-        Some(&self.channels.tensor.data)
+        Some(&self.integers.data)
     }
 }
 
 impl Numbers {
     /// Dequantizes the integer at a position.
     #[expect(clippy::cast_precision_loss, reason = "the computation is defined in float32")]
-    fn number(&self, element: u64, integer: [u8; 4]) -> f32 {
-        let [low, high, ..] = integer;
-        let integer = match self.channels.tensor.dtype {
-            DType::Int8 => i64::from(low.cast_signed()),
-            DType::Uint8 => i64::from(low),
-            DType::Int16 => i64::from(i16::from_le_bytes([low, high])),
-            _ => i64::from(i32::from_le_bytes(integer)),
+    fn number(&self, element: u64) -> lodstone_store::Result<f32> {
+        let data = &self.integers.data;
+        let integer = match self.integers.dtype {
+            DType::Int8 => i64::from(i8::from_le_bytes(bytes_at(data, element)?)),
+            DType::Uint8 => i64::from(u8::from_le_bytes(bytes_at(data, element)?)),
+            DType::Int16 => i64::from(i16::from_le_bytes(bytes_at(data, element)?)),
+            _ => i64::from(i32::from_le_bytes(bytes_at(data, element)?)),
         };
-        let count = self.channels.scales.len().max(1) as u64;
-        let channel = element.checked_div(self.inner).unwrap_or(0) % count;
-        let channel = usize::try_from(channel).unwrap_or(0);
-        let scale = self.channels.scales.get(channel).copied().unwrap_or(1.0);
-        let offset = self.channels.offsets.get(channel).copied().unwrap_or(0);
-        (integer - i64::from(offset)) as f32 * scale
+        let count = self.steps.len().max(1) as u64;
+        let channel = element / self.inner.max(1) % count;
+        let step = usize::try_from(channel).ok().and_then(|channel| self.steps.get(channel));
+        let (scale, offset) = step.ok_or_else(|| lodstone_store::Error::Malformed {
+            origin: "a quantized constant".to_owned(),
+            offset: element,
+            expected: "a scale for each channel".to_owned(),
+            found: format!("none for channel {channel}"),
+        })?;
+        Ok((integer - i64::from(*offset)) as f32 * scale)
     }
+}
+
+/// Reads the bytes of an element.
+fn bytes_at<const N: usize>(data: &Blob, element: u64) -> lodstone_store::Result<[u8; N]> {
+    let mut bytes = [0; N];
+    data.read_at(element * N as u64, &mut bytes)?;
+    Ok(bytes)
 }

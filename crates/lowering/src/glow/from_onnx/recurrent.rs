@@ -1,9 +1,11 @@
 //! Recurrent operators, which Glow does not have: their steps are unrolled.
 
 use lodstone_schema::Finding;
+use lodstone_schema::numbers::{exact, length};
+use lodstone_schema::places::at;
 
 use super::graph::{MemberValue, Value};
-use super::op::{Cx, Fault, Outcome, Rule, long};
+use super::op::{Cx, Fault, Outcome, Rule};
 
 pub(super) const RULES: &[(&str, Rule)] = &[
     ("GRU", |cx| recurrent(cx, &GRU)),
@@ -93,7 +95,7 @@ fn recurrent(cx: &mut Cx<'_>, cell: &Cell) -> Outcome {
         "bidirectional" => vec![false, true],
         other => return Err(format!("expected a direction, found `{other}`").into()),
     };
-    if long(backward.len()) != sizes.directions {
+    if length(backward.len()) != sizes.directions {
         return Err(format!(
             "`direction` does not match weights for {} directions",
             sizes.directions
@@ -158,7 +160,7 @@ fn check(cx: &Cx<'_>, cell: &Cell, sizes: &Sizes) -> Result<(), Fault> {
         return Err("Glow does not support sequences of different lengths".into());
     }
     let weights = cx.info(1).and_then(super::known::dims_from);
-    let rows = sizes.hidden.checked_mul(long(cell.gates.len()));
+    let rows = sizes.hidden.checked_mul(length(cell.gates.len()));
     let expected = rows.map(|rows| vec![sizes.directions, rows, sizes.input]);
     if expected.is_none() || expected != weights {
         return Err(format!("expected weights {expected:?}, found {weights:?}").into());
@@ -175,7 +177,7 @@ fn check(cx: &Cx<'_>, cell: &Cell, sizes: &Sizes) -> Result<(), Fault> {
 fn activations(cx: &Cx<'_>, cell: &Cell, direction: i64) -> Result<Vec<&'static str>, Fault> {
     let Some(names) = cx.texts("activations")? else { return Ok(cell.activations.to_vec()) };
     let count = cell.activations.len();
-    let skipped = usize::try_from(direction).unwrap_or(0).saturating_mul(count);
+    let skipped = exact::<usize, i64>(direction)?.saturating_mul(count);
     let own = names.iter().skip(skipped).take(count);
     let own = own.map(|name| match name.to_ascii_lowercase().as_str() {
         "relu" => Ok("Relu"),
@@ -249,7 +251,7 @@ fn gates(
         let biases = match bias {
             Some(bias) => {
                 let second = hidden
-                    .checked_mul(long(cell.gates.len()))
+                    .checked_mul(length(cell.gates.len()))
                     .and_then(|all| all.checked_add(start))
                     .ok_or("the weights are too large")?;
                 let of_input = vector(cx, bias, (direction, start, hidden), &format!("bW{name}"))?;
@@ -443,8 +445,10 @@ fn outputs(
     let (steps, directions) = (sizes.steps, sizes.directions);
     let (batch, hidden) = (sizes.batch, sizes.hidden);
     let mut all = Vec::new();
-    for step in 0..given.first().map_or(0, Vec::len) {
-        all.extend(given.iter().filter_map(|direction| direction.get(step).copied()));
+    for step in 0..exact(steps)? {
+        for direction in given {
+            all.push(at(direction, step)?);
+        }
     }
     let mut outputs = vec![None; 3];
     let states = last.iter().map(|state| state.hidden).collect();

@@ -1,10 +1,11 @@
 //! Reductions along axes.
 
 use lodstone_schema::glow::ElemKind;
+use lodstone_schema::numbers::length;
 
 use super::elementwise::filled;
 use super::graph::{MemberValue, Value, plain};
-use super::op::{Cx, Fault, Outcome, Rule, from_front, long, one};
+use super::op::{Cx, Fault, Outcome, Rule, from_front, one};
 
 pub(super) const RULES: &[(&str, Rule)] = &[
     ("ArgMax", |cx| position(cx, "ArgMax")),
@@ -68,7 +69,7 @@ fn reduced(
 ) -> Result<Value, Fault> {
     let shape = cx.shape(value);
     let of = cx.shaped(value, without(&shape, axes));
-    let members = axes.iter().map(|axis| long(*axis)).collect();
+    let members = axes.iter().map(|axis| length(*axis)).collect();
     let result = cx.node(kind, "", &[value], vec![("Axes", MemberValue::Ints(members))], of)?;
     match keeps {
         true => cx.reshape_always(result, &with_ones(&shape, axes), "keepdims"),
@@ -88,7 +89,7 @@ fn chain(
     for axis in axes.iter().rev() {
         let shape = cx.shape(result);
         let of = cx.shaped(result, without(&shape, &[*axis]));
-        let members = vec![("Axis", MemberValue::Int(long(*axis)))];
+        let members = vec![("Axis", MemberValue::Int(length(*axis)))];
         result = cx.node(kind, "", &[result], members, of)?;
         if keeps {
             result = cx.reshape_always(result, &with_ones(&shape, &[*axis]), "expanddims")?;
@@ -163,8 +164,10 @@ fn position(cx: &mut Cx<'_>, kind: &'static str) -> Outcome {
         return Err("Glow returns the first of equal elements, found `select_last_index`".into());
     }
     let of = plain(ElemKind::Int64I, cx.shape_out(0)?);
-    let members =
-        vec![("Axis", MemberValue::Int(long(axis))), ("KeepDims", MemberValue::Int(keeps.into()))];
+    let members = vec![
+        ("Axis", MemberValue::Int(length(axis))),
+        ("KeepDims", MemberValue::Int(keeps.into())),
+    ];
     one(cx.node(kind, "", &[value], members, of)?)
 }
 
@@ -177,7 +180,7 @@ fn cumulative(cx: &mut Cx<'_>) -> Outcome {
     };
     let of = cx.shaped(value, cx.shape(value));
     let members = vec![
-        ("Dim", MemberValue::Int(long(axis))),
+        ("Dim", MemberValue::Int(length(axis))),
         ("Exclusive", MemberValue::Int(cx.flag("exclusive", false)?.into())),
         ("Reverse", MemberValue::Int(cx.flag("reverse", false)?.into())),
     ];

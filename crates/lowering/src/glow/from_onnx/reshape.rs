@@ -2,11 +2,12 @@
 
 use lodstone_schema::Finding;
 use lodstone_schema::glow::ElemKind;
+use lodstone_schema::numbers::length;
 use lodstone_schema::onnx::infer::ValueInfo;
 
 use super::graph::{MemberValue, Value, kind_of, plain};
 use super::known::dims_from;
-use super::op::{Cx, Fault, Outcome, Rule, long, narrow, one};
+use super::op::{Cx, Fault, Outcome, Rule, narrow, one};
 use crate::glow::elements::floats_of;
 
 pub(super) const RULES: &[(&str, Rule)] = &[
@@ -80,7 +81,7 @@ pub(super) fn tiled(cx: &mut Cx<'_>, value: Value, counts: &[i64]) -> Result<Val
         }
         let of = cx.shaped(result, shape);
         let members =
-            vec![("Count", MemberValue::Int(*count)), ("Axis", MemberValue::Int(long(axis)))];
+            vec![("Count", MemberValue::Int(*count)), ("Axis", MemberValue::Int(length(axis)))];
         result = cx.node("Tile", &axis.to_string(), &[result], members, of)?;
     }
     Ok(result)
@@ -155,8 +156,8 @@ fn depth_to_space(cx: &mut Cx<'_>) -> Outcome {
     };
     let split = cx.reshape_always(last, &split, "reshape_in")?;
     let moved = cx.transpose(split, &order, "*", "transpose")?;
-    let long = |dim: i64| dim.checked_mul(block).ok_or("the shape is too large");
-    let whole = cx.reshape_always(moved, &[n, long(h)?, long(w)?, depth], "reshape_out")?;
+    let longer = |dim: i64| dim.checked_mul(block).ok_or("the shape is too large");
+    let whole = cx.reshape_always(moved, &[n, longer(h)?, longer(w)?, depth], "reshape_out")?;
     one(cx.transpose(whole, &[0, 3, 1, 2], "NCHW", "")?)
 }
 

@@ -74,11 +74,10 @@ pub(super) fn constant(op: &Op) -> Result<Option<Tensor>, Fault> {
     if op.kind != "Constant" || !op.domain.is_empty() && op.domain != "ai.onnx" {
         return Ok(None);
     }
-    let number = |number: usize| u64::try_from(number).unwrap_or(u64::MAX);
     let scalar =
         |dtype, bytes: &[u8]| Tensor::dense(dtype, Vec::new(), Blob::memory(bytes.to_vec()));
     let list = |dtype, count: usize, bytes: Vec<u8>| {
-        Tensor::dense(dtype, vec![number(count)], Blob::memory(bytes))
+        Tensor::dense(dtype, vec![count as u64], Blob::memory(bytes))
     };
     let longs = |numbers: &[i64]| numbers.iter().flat_map(|n| n.to_le_bytes()).collect();
     let tensor =

@@ -2,10 +2,11 @@
 
 use lodstone_model::{DType, Packing};
 use lodstone_schema::glow::{ElemKind, Type};
+use lodstone_schema::numbers::length;
 
 use super::graph::{MemberValue, Value, plain};
 use super::loader::inputs;
-use super::op::{Cx, Fault, Outcome, Rule, long, one};
+use super::op::{Cx, Fault, Outcome, Rule, one};
 
 pub(super) const RULES: &[(&str, Rule)] = &[
     ("BatchOneHot", one_hot),
@@ -166,7 +167,7 @@ fn sparse_to_dense_mask(cx: &mut Cx<'_>) -> Outcome {
         }
     };
     inputs.push(lengths);
-    shape.push(long(mask.len()));
+    shape.push(length(mask.len()));
     shape.extend(cx.shape(default));
     let of = cx.shaped(values, shape);
     one(cx.node("SparseToDenseMask", "", &inputs, vec![("Mask", MemberValue::Ints(mask))], of)?)

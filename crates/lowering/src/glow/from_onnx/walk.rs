@@ -329,8 +329,8 @@ impl<'p> Walk<'p> {
         // The size for which a cell of the work limit stands.
         const BYTES: usize = 16;
         let room = |entry: &Entry| {
-            let dims = entry.info.shape().map_or(0, |shape| shape.len());
-            let elements = entry.info.contents.as_ref().map_or(0, |contents| contents.len());
+            let dims = entry.info.shape().unwrap_or_default().len();
+            let elements = entry.info.contents.iter().map(|contents| contents.len()).sum::<usize>();
             dims.saturating_add(elements).saturating_add(entry.name.len() / BYTES)
         };
         let cells = self.entries.iter().skip(before).map(room).fold(0, usize::saturating_add);

@@ -5,6 +5,7 @@
 
 use lodstone_model::Tensor;
 use lodstone_schema::glow::{ElemKind, Storage, Type};
+use lodstone_schema::numbers::length;
 use lodstone_store::Blob;
 
 use super::fused::{dequantized_from, repeat_move};
@@ -115,7 +116,7 @@ fn zeros(graph: &mut Graph, name: &str, of: Type) -> Option<Value> {
 
 fn stored(graph: &mut Graph, name: &str, of: Type, bytes: Vec<u8>) -> Option<Value> {
     graph.afford(bytes.len())?;
-    let dims = of.shape.iter().map(|dim| u64::try_from(*dim).unwrap_or(0)).collect();
+    let dims = of.shape.iter().map(|dim| u64::try_from(*dim).ok()).collect::<Option<_>>()?;
     let tensor = Tensor::dense(of.kind.dtype(), dims, Blob::memory(bytes));
     Some(graph.constant(name, of, Storage::default(), tensor))
 }
@@ -129,7 +130,7 @@ pub(super) fn channelwise(
     (channels, transpose): &(Channels, Option<usize>),
 ) -> Option<Vec<Value>> {
     let called = |part: &str| format!("{name}_{part}");
-    let depth = i64::try_from(channels.scales.len()).ok()?;
+    let depth = length(channels.scales.len());
     let scale = scale_of(graph, input)?;
     let scales: Vec<f32> = channels.scales.iter().map(|of| of * scale).collect();
     let of_bias = plain(ElemKind::Int32Q, vec![depth]);
@@ -202,5 +203,5 @@ fn longs(graph: &mut Graph, name: &str, numbers: &[i32]) -> Option<Value> {
 }
 
 fn row(kind: ElemKind, count: usize) -> Type {
-    plain(kind, vec![i64::try_from(count).unwrap_or(i64::MAX)])
+    plain(kind, vec![length(count)])
 }

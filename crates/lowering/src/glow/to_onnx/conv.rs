@@ -19,7 +19,7 @@ pub(super) const RULES: &[(&str, Rule)] = &[
 
 /// Moves the channels after the batch.
 pub(super) fn channels_first(n: &mut Node<'_>, value: &Value) -> Outcome<Value> {
-    let rank = i64::try_from(value.rank()?).unwrap_or(0);
+    let rank = value.rank()?.number();
     let order: Vec<i64> = [0, rank - 1].into_iter().chain(1..rank - 1).collect();
     match rank {
         ..3 => Err(format!("expected at least rank 3, found {rank}").into()),
@@ -29,7 +29,7 @@ pub(super) fn channels_first(n: &mut Node<'_>, value: &Value) -> Outcome<Value> 
 
 /// Moves the channels to the end.
 pub(super) fn channels_last(n: &mut Node<'_>, value: &Value) -> Outcome<Value> {
-    let rank = i64::try_from(value.rank()?).unwrap_or(0);
+    let rank = value.rank()?.number();
     let order: Vec<i64> = [0].into_iter().chain(2..rank).chain([1]).collect();
     match rank {
         ..3 => Err(format!("expected at least rank 3, found {rank}").into()),

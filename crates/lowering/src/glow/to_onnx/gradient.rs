@@ -248,7 +248,7 @@ fn lengths_sum(
     let numbers = segments.numbers(n, &numbers)?;
     let of_rows = segments.spread(n, &grad)?;
     let inside = segments.is_inside(n)?;
-    let mut aligned = vec![1; of_rows.rank()?];
+    let mut aligned = vec![1; of_rows.rank()?.count()];
     if let Some(first) = aligned.first_mut() {
         *first = many;
     }

@@ -2,6 +2,7 @@
 
 use lodstone_model::{DType, Tensor};
 use lodstone_schema::glow::Type;
+use lodstone_schema::numbers::length;
 use lodstone_store::Blob;
 
 use super::node::{Node, Outcome, Rule};
@@ -66,8 +67,7 @@ pub(super) fn by_row(
     offsets: &Value,
 ) -> Outcome<Value> {
     // Zero points of `DequantizeLinear` have the type of the integers; Glow's offsets are wider.
-    let rank = value.rank()?;
-    let mut dims = vec![1; rank];
+    let mut dims = vec![1; value.rank()?.count()];
     if let (Some(rows), Some(first)) = (value.dims()?.first(), dims.first_mut()) {
         *first = *rows;
     }
@@ -200,7 +200,7 @@ fn pairwise(n: &mut Node<'_>) -> Outcome {
     let vectors = n.concat(&stacked.iter().collect::<Vec<_>>(), 1)?;
     let other = n.transpose(&vectors, &[0, 2, 1])?;
     let products = n.call("MatMul", &[&vectors, &other], [])?;
-    let many = i64::try_from(count).unwrap_or(0);
+    let many = length(count);
     let pairs = many.checked_mul(many).ok_or("there are too many vectors")?;
     let products = n.reshape(&products, &[batch, pairs])?;
     // The elements below the diagonal, row by row.

@@ -78,7 +78,7 @@ fn binary(n: &mut Node<'_>, weight: Option<usize>, positive: Option<usize>) -> O
         let weight = n.real(weight)?;
         loss = n.mul(&loss, &weight)?;
     }
-    let axes: Vec<i64> = (0..).take(loss.rank()?).collect();
+    let axes: Vec<i64> = loss.rank()?.numbers().collect();
     let loss = match n.int("Reduction")? {
         0 => loss,
         1 => n.reduce("ReduceMean", &loss, &axes, false)?,

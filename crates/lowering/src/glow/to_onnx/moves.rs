@@ -1,5 +1,6 @@
 //! Operators that move elements: transposing, slicing, repeating.
 
+use lodstone_schema::numbers::length;
 use lodstone_schema::{Finding, places};
 
 use super::node::{Node, Outcome, Rule, no_equivalent};
@@ -93,7 +94,7 @@ fn insert(n: &mut Node<'_>) -> Outcome {
     // From the last axis: the elements before, the inserted ones, and those after.
     let mut middle = small;
     for at in (0..inner.len()).rev() {
-        let axis = i64::try_from(at).unwrap_or(i64::MAX);
+        let axis = length(at);
         let (first, many) = (places::at(start, at)?, places::at(&inner, at)?);
         let all = places::at(&result.shape, at)?;
         let Some(end) = first.checked_add(many).filter(|end| first >= 0 && *end <= all) else {

@@ -240,7 +240,7 @@ impl<'a> Node<'a> {
                 let zero = self.number(ty.kind.dtype(), f64::from(zero))?;
                 Ok(self.call("DequantizeLinear", &[value, &scale, &zero], [])?)
             }
-            None => self.spelled(value, ty.quantization.map_or(0, |(_, offset)| offset), &scale),
+            None => self.spelled(value, offset, &scale),
         }
     }
 

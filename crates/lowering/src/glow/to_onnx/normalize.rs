@@ -1,5 +1,7 @@
 //! Normalization and softmax.
 
+use lodstone_schema::numbers::length;
+
 use super::conv::{channels_first, channels_last};
 use super::node::{Node, Outcome, Rule, no_equivalent};
 use crate::onnx::{Value, float, int};
@@ -25,7 +27,7 @@ fn around(n: &Node<'_>) -> Outcome<(Vec<i64>, Vec<i64>)> {
     let order: Vec<i64> = [0, axis].into_iter().chain(others).collect();
     let back = (0..).take(rank);
     let back = back.filter_map(|axis| order.iter().position(|from| *from == axis));
-    let back = back.map(|place| i64::try_from(place).unwrap_or(0)).collect();
+    let back = back.map(length).collect();
     Ok((order, back))
 }
 
@@ -50,7 +52,7 @@ fn by_channel(n: &mut Node<'_>, kind: &str, inputs: usize) -> Outcome {
 fn layer(n: &mut Node<'_>) -> Outcome {
     let dtype = n.computed(0)?;
     let epsilon = n.float("Epsilon")?;
-    let axis = -i64::try_from(n.dims(1)?.len()).unwrap_or(0);
+    let axis = -length(n.dims(1)?.len());
     let (value, scale) = (n.real_as(0, dtype)?, n.real_as(1, dtype)?);
     let bias = n.real_as(2, dtype)?;
     let attributes = [int("axis", axis), float("epsilon", epsilon)];

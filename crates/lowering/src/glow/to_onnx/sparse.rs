@@ -2,6 +2,7 @@
 
 use lodstone_model::{DType, Packing};
 use lodstone_schema::Finding;
+use lodstone_schema::numbers::length;
 
 use super::node::{Node, Outcome, Rule, no_equivalent};
 use super::segments::{Segments, by_lengths, by_offsets};
@@ -47,7 +48,7 @@ fn scaled_rows(n: &mut Node<'_>, numbers: &Value) -> Outcome<Value> {
     for part in [scales, offsets] {
         let part = n.gather(&part, numbers, 0)?;
         let part = n.cast(&part, DType::Float32)?;
-        let mut dims = vec![1; rows.rank()?];
+        let mut dims = vec![1; rows.rank()?.count()];
         if let (Some(first), Some(many)) = (dims.first_mut(), rows.dims()?.first()) {
             *first = *many;
         }
@@ -163,7 +164,7 @@ fn grouped(
     let mut values = rows(n, &numbers)?;
     if let Some(weights) = weights {
         let weights = n.real_as(weights, DType::Float32)?;
-        let mut dims = vec![1; values.rank()?];
+        let mut dims = vec![1; values.rank()?.count()];
         if let Some(first) = dims.first_mut() {
             *first = segments.rows;
         }
@@ -269,7 +270,7 @@ fn one_hot(n: &mut Node<'_>) -> Outcome {
 /// Writes values to the columns that a mask assigns to their indices, with a default elsewhere.
 fn dense_mask(n: &mut Node<'_>) -> Outcome {
     let mask = n.ints("Mask")?;
-    let columns = i64::try_from(mask.len()).unwrap_or(i64::MAX);
+    let columns = length(mask.len());
     let result = n.out(0)?;
     let (numbers, values) = (n.raw(0)?, n.raw_like(1, &result)?);
     let (default, lengths) = (n.raw_like(2, &result)?, n.raw(3)?);

@@ -3,6 +3,7 @@
 use lodstone_model::{ByteString, DType, Dim, TensorType, ValueType};
 use lodstone_schema::Finding;
 use lodstone_schema::glow::{ElemKind, Storage, Type};
+use lodstone_schema::numbers::known_dims;
 use lodstone_schema::onnx::infer::ValueInfo;
 
 /// Returns the ONNX type of a Glow type.
@@ -14,11 +15,7 @@ pub(super) fn info_of(ty: &Type) -> ValueInfo {
 /// Returns the element type and the dims of a tensor type.
 pub(super) fn tensor_of(value: &ValueType) -> Option<(DType, Option<Vec<i64>>)> {
     let TensorType { dtype, shape, .. } = value.tensor_type()?;
-    let size = |dim: &Dim| match dim {
-        Dim::Known(size) => i64::try_from(*size).ok(),
-        _ => None,
-    };
-    Some((*dtype, shape.as_ref()?.iter().map(size).collect()))
+    Some((*dtype, known_dims(shape.as_ref()?)))
 }
 
 /// Returns the Glow type of a placeholder or a constant, from its doc string and its declaration.

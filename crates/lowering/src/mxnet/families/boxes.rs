@@ -3,6 +3,7 @@
 //! Corners are (left, top, right, bottom); the other form is (center x, center y, width, height).
 
 use lodstone_model::DType;
+use lodstone_schema::numbers::{exact, length};
 
 use crate::mxnet::attributes::wrong;
 use crate::mxnet::node::{Node, Outcome, Rule, axis_of, place_in, product, rank, required_dim};
@@ -40,8 +41,9 @@ fn prior(node: &mut Node<'_>) -> Outcome {
     let ([down, right], [above, before]) = (steps.as_slice(), offsets.as_slice()) else {
         return Err("expected two steps and two offsets".into());
     };
-    let count = i64::try_from(sizes.len() + ratios.len() - 1).unwrap_or(i64::MAX);
-    if product(&[height, width, count])? > MAX_PRIORS {
+    let count = length(sizes.len() + ratios.len() - 1);
+    let boxes = product(&[height, width, count])?;
+    if boxes > MAX_PRIORS {
         return Err(format!("{height} times {width} times {count} boxes are too many").into());
     }
     let kinds = sizes.iter().map(|size| (*size, *ratio));
@@ -67,8 +69,7 @@ fn prior(node: &mut Node<'_>) -> Outcome {
     if clips {
         all.iter_mut().for_each(|it| *it = it.clamp(0.0, 1.0));
     }
-    let boxes = u64::try_from(height * width * count).unwrap_or(0);
-    Ok(node.floats(&all, &[1, boxes, 4]))
+    Ok(node.floats(&all, &[1, exact(boxes)?, 4]))
 }
 
 impl Node<'_> {

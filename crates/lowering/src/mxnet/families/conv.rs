@@ -3,7 +3,7 @@
 use lodstone_model::Attribute;
 
 use crate::mxnet::attributes::wrong;
-use crate::mxnet::node::{Node, Outcome, Rule, known_dims, required_dim};
+use crate::mxnet::node::{Node, Outcome, Rule, known_dims, rank_of, required_dim};
 use crate::onnx::{Value, int, ints};
 
 pub(super) const RULES: &[(&str, Rule)] = &[
@@ -38,16 +38,17 @@ impl Node<'_> {
 
     /// Moves the last dim to the second place.
     pub(super) fn channels_to_front(&mut self, x: &Value) -> Outcome {
-        let last = crate::mxnet::node::rank(x)?.saturating_sub(1);
-        let order: Vec<i64> = [0, last].into_iter().chain(1..last).collect();
-        self.transpose(x, order.get(..x.rank()?).unwrap_or_default())
+        let rank = rank_of(x)?;
+        let last = rank.number() - 1;
+        let order: Vec<i64> = [0, last].into_iter().chain(1..last).take(rank.count()).collect();
+        self.transpose(x, &order)
     }
 
     /// Moves the second dim to the last place.
     pub(super) fn channels_to_back(&mut self, x: &Value) -> Outcome {
-        let rank = crate::mxnet::node::rank(x)?;
-        let order: Vec<i64> = [0].into_iter().chain(2..rank).chain([1]).collect();
-        self.transpose(x, order.get(..x.rank()?).unwrap_or_default())
+        let rank = rank_of(x)?;
+        let order = [0].into_iter().chain(2..rank.number()).chain([1]);
+        self.transpose(x, &order.take(rank.count()).collect::<Vec<i64>>())
     }
 
     /// Returns a tuple with a number for each spatial dim.

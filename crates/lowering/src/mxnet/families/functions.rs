@@ -3,6 +3,7 @@
 use std::f64::consts::{LN_2, LN_10, PI};
 
 use lodstone_model::DType;
+use lodstone_schema::numbers::length;
 
 use crate::mxnet::attributes::wrong;
 use crate::mxnet::node::{Node, Outcome, Rule};
@@ -88,12 +89,12 @@ fn cast(node: &mut Node<'_>) -> Outcome {
 fn multicast(node: &mut Node<'_>) -> Outcome<Vec<Value>> {
     let all = node.all()?;
     let count = node.attributes.int("num_outputs", None)?;
-    if i64::try_from(all.len()) != Ok(count) {
+    if length(all.len()) != count {
         return Err(wrong("num_outputs", "the number of inputs", &count.to_string()));
     }
     let is_narrow = node.attributes.flag("cast_narrow", false)?;
     let types = all.iter().map(Value::dtype).filter(|dtype| dtype.is_float());
-    let bits = |dtype: &DType| dtype.bits().unwrap_or(0);
+    let bits = |dtype: &DType| dtype.bits();
     let to = if is_narrow { types.min_by_key(bits) } else { types.max_by_key(bits) };
     let to = to.ok_or("expected floats")?;
     all.iter().map(|x| node.cast(x, to)).collect()

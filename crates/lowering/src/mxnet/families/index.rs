@@ -1,6 +1,7 @@
 //! Indexing and selection. Indices are often floats.
 
 use lodstone_model::DType;
+use lodstone_schema::numbers::length;
 
 use crate::mxnet::attributes::wrong;
 use crate::mxnet::node::{Node, Outcome, Rule, axis_of, rank, required_dim};
@@ -213,7 +214,7 @@ fn strides(node: &Node<'_>) -> Outcome<(Vec<i64>, Vec<i64>)> {
 fn ravel(node: &mut Node<'_>) -> Outcome {
     let [x] = node.exactly()?;
     let (dims, strides) = strides(node)?;
-    if required_dim(&x, 0)? != i64::try_from(dims.len()).unwrap_or(i64::MAX) {
+    if required_dim(&x, 0)? != length(dims.len()) {
         return Err(format!("expected indices of {} dims", dims.len()).into());
     }
     let strides = node.longs(&strides);

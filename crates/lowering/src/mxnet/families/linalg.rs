@@ -3,6 +3,8 @@
 //! ONNX has neither factorizations nor solvers: they are unrolled, a column or a row at a time.
 
 use lodstone_model::DType;
+use lodstone_schema::numbers::exact;
+use lodstone_schema::places::at_mut;
 
 use crate::mxnet::attributes::wrong;
 use crate::mxnet::node::{Node, Outcome, Rule, place_in, product, rank, required_dim};
@@ -248,7 +250,7 @@ fn sign_and_log_det(node: &mut Node<'_>) -> Outcome<Vec<Value>> {
 
 /// Takes elements of the matrices by their places in rows, one after the other, as a vector.
 fn elements(node: &mut Node<'_>, x: &Value, places: &[i64]) -> Outcome {
-    let mut codes = vec![0; x.rank()?.saturating_sub(2)];
+    let mut codes = vec![0; x.rank()?.count().saturating_sub(2)];
     codes.push(-3);
     let flat = node.recoded(x, &codes)?;
     let places = node.longs(places);
@@ -264,7 +266,7 @@ fn matrices(node: &mut Node<'_>, x: &Value, rows: i64, places: &[Option<i64>]) -
     let places: Vec<i64> = places.iter().map(|place| place.unwrap_or(count)).collect();
     let places = node.longs(&places);
     let flat = node.gather(&all, &places, -1)?;
-    let mut codes = vec![0; x.rank()?.saturating_sub(1)];
+    let mut codes = vec![0; x.rank()?.count().saturating_sub(1)];
     codes.extend([-4, rows, rows]);
     node.recoded(&flat, &codes)
 }
@@ -323,13 +325,10 @@ fn from_diagonal(node: &mut Node<'_>, x: &Value, offset: i64) -> Outcome {
     if !(1..=MAX_ROWS).contains(&rows) {
         return Err(format!("expected 1 to {MAX_ROWS} rows, found {rows}").into());
     }
-    let mut places = vec![None; usize::try_from(rows * rows).unwrap_or(0)];
+    let mut places = vec![None; exact(rows * rows)?];
     for at in 0..count {
         let (row, column) = (at + (-offset).max(0), at + offset.max(0));
-        let place = usize::try_from(row * rows + column).ok();
-        if let Some(place) = place.and_then(|place| places.get_mut(place)) {
-            *place = Some(at);
-        }
+        *at_mut(&mut places, exact(row * rows + column)?)? = Some(at);
     }
     matrices(node, x, rows, &places)
 }
@@ -345,12 +344,9 @@ fn make_triangle(node: &mut Node<'_>) -> Outcome {
     if !(1..=MAX_ROWS).contains(&rows) {
         return Err(format!("expected 1 to {MAX_ROWS} rows, found {rows}").into());
     }
-    let mut places = vec![None; usize::try_from(rows * rows).unwrap_or(0)];
+    let mut places = vec![None; exact(rows * rows)?];
     for (at, (row, column)) in (0..).zip(triangle(node, rows)?) {
-        let place = usize::try_from(row * rows + column).ok();
-        if let Some(place) = place.and_then(|place| places.get_mut(place)) {
-            *place = Some(at);
-        }
+        *at_mut(&mut places, exact(row * rows + column)?)? = Some(at);
     }
     matrices(node, &x, rows, &places)
 }

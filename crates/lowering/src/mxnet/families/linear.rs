@@ -99,8 +99,8 @@ fn dot(node: &mut Node<'_>) -> Outcome {
 fn rotated(node: &mut Node<'_>, x: &Value, is_left: bool) -> Outcome {
     let rank = rank(x)?;
     let order: Vec<i64> = match is_left {
-        true => (1..rank).chain([0]).take(x.rank()?).collect(),
-        false => [rank - 1].into_iter().chain(0..rank - 1).take(x.rank()?).collect(),
+        true => (1..rank).chain([0]).take(x.rank()?.count()).collect(),
+        false => [rank - 1].into_iter().chain(0..rank - 1).take(x.rank()?.count()).collect(),
     };
     node.transpose(x, &order)
 }

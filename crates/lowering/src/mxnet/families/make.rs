@@ -175,10 +175,8 @@ fn linspace(node: &mut Node<'_>) -> Outcome {
     let has_end = node.attributes.flag("endpoint", true)?;
     node.attributes.ignore(&["step", "repeat", "infer_range"]);
     let dtype = dtype(node)?;
-    let all = f64::from(u32::try_from(count).unwrap_or(u32::MAX));
-    if all > MAX_RANGE {
-        return Err(wrong("num", "a number of values", &count.to_string()));
-    }
+    let all = u32::try_from(count).ok().map(f64::from).filter(|all| *all <= MAX_RANGE);
+    let all = all.ok_or_else(|| wrong("num", "a number of values", &count.to_string()))?;
     let steps = if has_end { all - 1.0 } else { all };
     let step = if steps > 0.0 { (stop - start) / steps } else { 0.0 };
     let places = (0..).map(f64::from).take_while(|place: &f64| *place < all);

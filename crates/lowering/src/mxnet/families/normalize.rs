@@ -3,7 +3,7 @@
 use lodstone_model::DType;
 
 use crate::mxnet::attributes::wrong;
-use crate::mxnet::node::{Node, Outcome, Rule, axis_of, rank, required_dim};
+use crate::mxnet::node::{Node, Outcome, Rule, axis_of, rank, rank_of, required_dim};
 use crate::onnx::{Value, float, int};
 
 pub(super) const RULES: &[(&str, Rule)] = &[
@@ -50,26 +50,25 @@ pub(super) fn batch_norm(node: &mut Node<'_>) -> Outcome {
     node.attributes.flag("output_mean_var", false)?;
     node.attributes.ignore(&["min_calib_range", "max_calib_range"]);
     let epsilon = node.epsilon(1e-3)?;
-    let axis = axis_of(&x, node.attributes.int("axis", 1)?)?;
+    let rank = rank_of(&x)?;
+    let axis = rank.axis(node.attributes.int("axis", 1)?)?;
     let gamma = match node.attributes.flag("fix_gamma", true)? {
         true => node.constant_like(&gamma, gamma.dtype(), 1.0)?,
         false => gamma,
     };
-    let rank = rank(&x)?;
-    let mut order: Vec<i64> = (0..rank).collect();
-    let moved = if axis == 1 {
+    let mut order: Vec<i64> = rank.numbers().collect();
+    let moved = if axis.index() == 1 {
         x
     } else {
         if rank < 2 {
             return Err(format!("expected data of at least rank 2, found {rank}").into());
         }
-        let (one, own) = (1, usize::try_from(axis).unwrap_or(0));
-        order.swap(one, own);
+        order.swap(1, axis.index());
         node.transpose(&x, &order)?
     };
     let inputs = [Some(&moved), Some(&gamma), Some(&beta), Some(&mean), Some(&variance)];
     let [y] = node.emit_all("BatchNormalization", &inputs, [float("epsilon", single(epsilon))])?;
-    if axis == 1 { Ok(y) } else { node.transpose(&y, &order) }
+    if axis.index() == 1 { Ok(y) } else { node.transpose(&y, &order) }
 }
 
 fn batch_norm_relu(node: &mut Node<'_>) -> Outcome {

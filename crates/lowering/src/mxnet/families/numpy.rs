@@ -1,14 +1,18 @@
 //! Operators of `mx.np`. Unlike the others they have scalars, Booleans, and floats as the results of functions of
 //! integers.
 
+use lodstone_schema::Finding;
 use std::f64::consts::{LN_2, LN_10, PI};
 
 use lodstone_model::DType;
+use lodstone_schema::numbers::Axis;
 
 use super::elementwise::{Binary, hypot, modulo};
 use super::functions::{cbrt, expm1, log1p, logarithm, truncated};
 use crate::mxnet::attributes::wrong;
-use crate::mxnet::node::{Node, Outcome, Rule, axis_of, place_in, product, rank, required_dim};
+use crate::mxnet::node::{
+    Node, Outcome, Rule, axis_of, place_in, product, rank, rank_of, required_dim,
+};
 use crate::onnx::{Value, int, text};
 
 /// A function of one value.
@@ -298,7 +302,7 @@ fn place(node: &mut Node<'_>, kind: &str) -> Outcome {
         None => {
             let flat = node.reshape_to(&x, &[-1])?;
             let y = node.call(kind, &[&flat], [int("axis", 0), int("keepdims", 0)])?;
-            let dims = if keeps { vec![1; x.rank()?] } else { Vec::new() };
+            let dims = if keeps { vec![1; x.rank()?.count()] } else { Vec::new() };
             node.reshape(&y, &dims)
         }
     }
@@ -414,15 +418,13 @@ fn nonzero(node: &mut Node<'_>) -> Outcome {
 
 fn move_axes(node: &mut Node<'_>) -> Outcome {
     let [x] = node.exactly()?;
-    let rank = rank(&x)?;
+    let rank = rank_of(&x)?;
     let places = |name: &str| {
         let axes = node.attributes.required_ints(name)?;
-        axes.iter().map(|axis| place_in(rank, *axis)).collect::<Outcome<Vec<_>>>()
+        axes.iter().map(|axis| rank.axis(*axis)).collect::<Outcome<Vec<_>>>()
     };
     let (from, to) = (places("source")?, places("destination")?);
-    let mut pairs: Vec<(i64, i64)> = to.iter().copied().zip(from.iter().copied()).collect();
-    pairs.sort_unstable();
-    let is_repeated = |axes: &[i64]| {
+    let is_repeated = |axes: &[Axis]| {
         (1..axes.len()).any(|at| {
             axes.get(..at)
                 .is_some_and(|before| axes.get(at).is_some_and(|axis| before.contains(axis)))
@@ -431,12 +433,13 @@ fn move_axes(node: &mut Node<'_>) -> Outcome {
     if from.len() != to.len() || is_repeated(&from) || is_repeated(&to) {
         return Err("expected as many destinations as sources, each once".into());
     }
-    let mut order: Vec<i64> = (0..rank).filter(|axis| !from.contains(axis)).collect();
-    for (place, axis) in pairs {
-        let place = usize::try_from(place).unwrap_or(0).min(order.len());
-        order.insert(place, axis);
-    }
-    node.transpose(&x, &order)
+    let mut others = rank.axes().filter(|axis| !from.contains(axis));
+    let source = |place: Axis| match from.iter().zip(&to).find(|(_, to)| **to == place) {
+        Some((from, _)) => Some(from.number()),
+        None => others.next().map(Axis::number),
+    };
+    let order: Option<Vec<i64>> = rank.axes().map(source).collect();
+    node.transpose(&x, &order.ok_or_else(|| Finding::internal("an axis was lost"))?)
 }
 
 /// Moves elements along axes; those that leave at one end enter at the other.
@@ -467,7 +470,8 @@ fn roll(node: &mut Node<'_>) -> Outcome {
 
 fn einsum(node: &mut Node<'_>) -> Outcome {
     let all = node.all()?;
-    let subscripts = node.attributes.find("subscripts")?.unwrap_or_default().replace(' ', "");
+    let subscripts = node.attributes.find("subscripts")?;
+    let subscripts = subscripts.ok_or("the attribute `subscripts` is missing")?.replace(' ', "");
     node.attributes.int("optimize", 0)?;
     let inputs: Vec<Option<&Value>> = all.iter().map(Some).collect();
     let [y] = node.emit_all("Einsum", &inputs, [text("equation", &subscripts)])?;
@@ -508,22 +512,23 @@ fn tensor_product_of_last(node: &mut Node<'_>) -> Outcome {
 
 /// Sums over pairs of axes; the result has the other axes of the left operand, then those of the right one.
 fn contracted(node: &mut Node<'_>, a: &Value, b: &Value, left: &[i64], right: &[i64]) -> Outcome {
-    let (a_rank, b_rank) = (rank(a)?, rank(b)?);
+    let (a_rank, b_rank) = (rank_of(a)?.count(), rank_of(b)?.count());
     if left.len() != right.len() || a_rank + b_rank > 26 {
         return Err("expected as many axes on the left as on the right".into());
     }
-    let letter = |place: i64| char::from(b'a' + u8::try_from(place).unwrap_or(25));
-    let first: String = (0..a_rank).map(letter).collect();
-    let second: String = (0..b_rank)
-        .map(|axis| match right.iter().position(|other| *other == axis) {
-            Some(place) => letter(left.get(place).copied().unwrap_or(0)),
-            None => letter(a_rank + axis),
-        })
-        .collect();
-    let rest = (0..a_rank).filter(|axis| !left.contains(axis)).map(letter);
-    let rest = rest
-        .chain((0..b_rank).filter(|axis| !right.contains(axis)).map(|axis| letter(a_rank + axis)));
-    let equation = format!("{first},{second}->{}", rest.collect::<String>());
+    let own: Vec<(i64, char)> = (0..).zip('a'..='z').take(a_rank).collect();
+    let other: Vec<(i64, char)> = (0..).zip(('a'..='z').skip(a_rank)).take(b_rank).collect();
+    let letter = |(axis, letter): &(i64, char)| {
+        let pair = left.iter().zip(right).find(|(_, right)| *right == axis);
+        let same = pair.and_then(|(left, _)| own.iter().find(|(axis, _)| axis == left));
+        same.map_or(*letter, |(_, same)| *same)
+    };
+    let first: String = own.iter().map(|(_, letter)| *letter).collect();
+    let second: String = other.iter().map(letter).collect();
+    let rest = own.iter().filter(|(axis, _)| !left.contains(axis));
+    let rest = rest.chain(other.iter().filter(|(axis, _)| !right.contains(axis)));
+    let rest: String = rest.map(|(_, letter)| *letter).collect();
+    let equation = format!("{first},{second}->{rest}");
     let [y] = node.emit_all("Einsum", &[Some(a), Some(b)], [text("equation", &equation)])?;
     Ok(y)
 }

@@ -1,10 +1,12 @@
 //! Taking tensors apart and putting them together.
 
 use lodstone_model::DType;
+use lodstone_schema::numbers::{Axis, exact, length};
+use lodstone_schema::places::at_mut;
 
 use crate::mxnet::attributes::wrong;
 use crate::mxnet::node::{
-    MAX_PARTS, Node, Outcome, Rule, axis_of, dim_of, place_in, rank, required_dim,
+    MAX_PARTS, Node, Outcome, Rule, axis_of, dim_of, place_in, rank, rank_of, required_dim,
 };
 use crate::onnx::{Value, int, text};
 
@@ -80,11 +82,10 @@ fn equal_parts(node: &mut Node<'_>, x: &Value, axis: i64, count: i64) -> Outcome
     {
         return Err(format!("a dim of {dim} has no {count} equal parts").into());
     }
-    let outputs = usize::try_from(count).unwrap_or(0);
     if count == 1 {
         return Ok(vec![x.clone()]);
     }
-    node.emit("Split", &[Some(x)], [int("axis", axis), int("num_outputs", count)], outputs)
+    node.emit("Split", &[Some(x)], [int("axis", axis), int("num_outputs", count)], exact(count)?)
 }
 
 fn squeezed(node: &mut Node<'_>, parts: Vec<Value>, axis: i64, does: bool) -> Outcome<Vec<Value>> {
@@ -129,10 +130,11 @@ fn sliced(node: &mut Node<'_>, x: &Value) -> Outcome {
     if ends.len() != count || (!steps.is_empty() && steps.len() != count) {
         return Err("`begin`, `end` and `step` must have one length".into());
     }
-    if i64::try_from(count).unwrap_or(i64::MAX) > rank(x)? || count == 0 {
+    if length(count) > rank(x)? || count == 0 {
         return Err(format!("expected 1 to {} ranges, found {count}", rank(x)?).into());
     }
     let steps = if steps.is_empty() { vec![None; count] } else { steps };
+    // A step of `None` is 1, as in MXNet.
     let steps: Vec<i64> = steps.into_iter().map(|step| step.unwrap_or(1)).collect();
     if steps.contains(&0) {
         return Err(wrong("step", "numbers other than 0", "0"));
@@ -221,13 +223,11 @@ fn broadcast_axis(node: &mut Node<'_>) -> Outcome {
     if axes.len() != sizes.len() || sizes.iter().any(|size| *size < 0) {
         return Err(format!("expected a size for each axis, found {axes:?} and {sizes:?}").into());
     }
-    let mut dims = vec![1; x.rank()?];
+    let mut dims = vec![1; x.rank()?.count()];
     for (axis, size) in axes.iter().zip(sizes) {
-        let place = axis_of(&x, *axis)?;
-        check_one(&x, place)?;
-        if let Some(dim) = usize::try_from(place).ok().and_then(|place| dims.get_mut(place)) {
-            *dim = size;
-        }
+        let axis = rank_of(&x)?.axis(*axis)?;
+        check_one(&x, axis.number())?;
+        *at_mut(&mut dims, axis.index())? = size;
     }
     let dims = node.longs(&dims);
     node.call("Expand", &[&x, &dims], [])
@@ -243,7 +243,7 @@ fn check_one(x: &Value, axis: i64) -> Outcome<()> {
 fn broadcast_to(node: &mut Node<'_>) -> Outcome {
     let [x] = node.exactly()?;
     let shape = node.attributes.required_ints("shape")?;
-    if i64::try_from(shape.len()) != Ok(rank(&x)?) || shape.iter().any(|dim| *dim < 0) {
+    if length(shape.len()) != rank(&x)? || shape.iter().any(|dim| *dim < 0) {
         return Err(wrong("shape", &format!("{} dims", x.rank()?), &format!("{shape:?}")));
     }
     for (axis, dim) in (0..).zip(&shape) {
@@ -261,25 +261,23 @@ fn broadcast_like(node: &mut Node<'_>) -> Outcome {
     let [x, like] = node.exactly()?;
     let left = node.attributes.ints_or_none("lhs_axes")?;
     let right = node.attributes.ints_or_none("rhs_axes")?;
-    let pairs: Vec<(i64, i64)> = match (left, right) {
+    let pairs: Vec<(Axis, Axis)> = match (left, right) {
         (None, None) => {
             if rank(&x)? != rank(&like)? {
                 return Err(format!("expected rank {}, found {}", rank(&like)?, rank(&x)?).into());
             }
-            (0..rank(&x)?).map(|axis| (axis, axis)).collect()
+            rank_of(&x)?.axes().map(|axis| (axis, axis)).collect()
         }
         (Some(left), Some(right)) if left.len() == right.len() => {
-            let pair = |(left, right): (i64, i64)| Ok((axis_of(&x, left)?, axis_of(&like, right)?));
+            let (of_x, of_like) = (rank_of(&x)?, rank_of(&like)?);
+            let pair = |(left, right): (i64, i64)| Ok((of_x.axis(left)?, of_like.axis(right)?));
             left.into_iter().zip(right).map(pair).collect::<Outcome<_>>()?
         }
         _ => return Err("`lhs_axes` and `rhs_axes` must have one length".into()),
     };
-    let mut parts = vec![node.longs(&[1]); x.rank()?];
+    let mut parts = vec![node.longs(&[1]); x.rank()?.count()];
     for (axis, other) in pairs {
-        let dim = node.dim(&like, other)?;
-        if let Some(part) = usize::try_from(axis).ok().and_then(|axis| parts.get_mut(axis)) {
-            *part = dim;
-        }
+        *at_mut(&mut parts, axis.index())? = node.dim(&like, other.number())?;
     }
     let shape = node.concat(&parts.iter().collect::<Vec<_>>(), 0)?;
     node.call("Expand", &[&x, &shape], [])
@@ -291,7 +289,7 @@ fn tile(node: &mut Node<'_>) -> Outcome {
     if reps.iter().any(|count| *count < 0) {
         return Err(wrong("reps", "numbers that are not negative", &format!("{reps:?}")));
     }
-    let rank = x.rank()?;
+    let rank = x.rank()?.count();
     let mut x = x;
     match reps.len().checked_sub(rank) {
         Some(0) | None => {
@@ -317,22 +315,20 @@ fn repeat(node: &mut Node<'_>) -> Outcome {
     }
     let axis = node.attributes.int_or_none("axis")?;
     let (x, axis) = match axis {
-        Some(axis) => (x.clone(), axis_of(&x, axis)?),
+        Some(axis) => (x.clone(), axis),
         None => (node.recoded(&x, &[-1])?, 0),
     };
-    let rank = x.rank()?;
-    let spread = node.unsqueeze(&x, &[axis + 1])?;
-    let mut reps = vec![1; rank + 1];
-    let place = usize::try_from(axis).unwrap_or(0);
-    if let Some(rep) = reps.get_mut(place + 1) {
-        *rep = count;
-    }
+    let rank = rank_of(&x)?;
+    let axis = rank.axis(axis)?;
+    let spread = node.unsqueeze(&x, &[axis.number() + 1])?;
+    let mut reps = vec![1; rank.count() + 1];
+    *at_mut(&mut reps, axis.index() + 1)? = count;
     let reps = node.longs(&reps);
     let tiled = node.call("Tile", &[&spread, &reps], [])?;
     if count == 0 {
-        return node.slice(&x, axis, 0, 0);
+        return node.slice(&x, axis.number(), 0, 0);
     }
-    let codes: Vec<i64> = (0..rank).map(|at| if at == place { -3 } else { 0 }).collect();
+    let codes: Vec<i64> = rank.axes().map(|at| if at == axis { -3 } else { 0 }).collect();
     node.recoded(&tiled, &codes)
 }
 
@@ -359,7 +355,7 @@ fn pad(node: &mut Node<'_>) -> Outcome {
     if mode.is_empty() {
         return Err("the attribute `mode` is missing".into());
     }
-    let wanted = x.rank()?.saturating_mul(2);
+    let wanted = x.rank()?.count().saturating_mul(2);
     if widths.len() != wanted || widths.iter().any(|width| !(0..=BEYOND).contains(width)) {
         return Err(wrong("pad_width", &format!("{wanted} numbers"), &format!("{widths:?}")));
     }
@@ -393,7 +389,7 @@ fn crop(node: &mut Node<'_>) -> Outcome {
     let size = node.each("h_w", 2, 0, 0)?;
     let is_centered = node.attributes.flag("center_crop", false)?;
     let count = node.attributes.int("num_args", None)?;
-    if i64::try_from(node.count()) != Ok(count) || rank(&x)? != 4 {
+    if length(node.count()) != count || rank(&x)? != 4 {
         return Err(format!("expected {count} inputs of rank 4, found {}", node.count()).into());
     }
     node.at_most(2)?;

@@ -1,5 +1,8 @@
 //! Comparison and sampling of patches: correlation and deformable convolution.
 
+use lodstone_schema::numbers::length;
+use lodstone_schema::places::at;
+
 use super::spatial::{image_size, sampled};
 use crate::mxnet::attributes::wrong;
 use crate::mxnet::node::{Node, Outcome, Rule, required_dim};
@@ -116,9 +119,8 @@ impl Taps {
         if all > 1 << 24 {
             return Err(format!("{all} taps are too many").into());
         }
-        let of = |list: &[i64]| list.get(axis).copied().unwrap_or(0);
-        let (stride, dilation, pad) = (of(&self.strides), of(&self.dilations), of(&self.pads));
-        let wide = self.kernel.get(1).copied().unwrap_or(1);
+        let (stride, dilation) = (at(&self.strides, axis)?, at(&self.dilations, axis)?);
+        let (pad, wide) = (at(&self.pads, axis)?, at(&self.kernel, 1)?);
         let mut places = Vec::new();
         for tap in 0..self.count() {
             let step = if axis == 0 { tap / wide } else { tap % wide };
@@ -161,7 +163,7 @@ fn deformable(node: &mut Node<'_>, is_modulated: bool) -> Outcome {
     let mut grid = Vec::new();
     for (axis, dim) in [(0, height), (1, width)] {
         let place = taps.places(node, axis, rows, columns)?;
-        let part = node.long(i64::try_from(axis).unwrap_or(0));
+        let part = node.long(length(axis));
         let offset = node.gather(&offsets, &part, 2)?;
         let place = node.add(&offset, &place)?;
         #[expect(clippy::cast_precision_loss, reason = "images are small")]

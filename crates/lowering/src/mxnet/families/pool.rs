@@ -8,6 +8,7 @@
 //! where windows may reach that far.
 
 use lodstone_model::{Attribute, DType, Tensor};
+use lodstone_schema::numbers::length;
 use lodstone_store::Blob;
 
 use crate::mxnet::attributes::wrong;
@@ -40,7 +41,7 @@ impl Windows {
             counts: None,
             convention,
         };
-        if rank(x)? != i64::try_from(count).unwrap_or(0).saturating_add(2) {
+        if rank(x)? != length(count).saturating_add(2) {
             return Err(format!("expected data of rank {}, found {}", count + 2, x.rank()?).into());
         }
         if convention == "same" && count != 1 {

@@ -1,5 +1,7 @@
 //! Proposals of a region proposal network: the best boxes of anchors, without those that overlap better ones.
 
+use lodstone_schema::numbers::length;
+
 use super::normalize::single;
 use crate::mxnet::attributes::wrong;
 use crate::mxnet::node::{Node, Outcome, Rule, product, rank, required_dim};
@@ -85,7 +87,7 @@ fn proposals(node: &mut Node<'_>) -> Outcome<Vec<Value>> {
     let [scores, offsets, info] = node.exactly()?;
     let how = Proposals::of(node)?;
     let (height, width) = image_size(&scores)?;
-    let count = i64::try_from(how.anchors.len()).unwrap_or(i64::MAX);
+    let count = length(how.anchors.len());
     let images = required_dim(&scores, 0)?;
     if !(1..=MAX_IMAGES).contains(&images) || rank(&info)? != 2 {
         return Err(format!("{images} images are not supported").into());
@@ -125,7 +127,7 @@ fn boxes(
     offsets: &Value,
     (height, width): (i64, i64),
 ) -> Outcome {
-    let count = i64::try_from(how.anchors.len()).unwrap_or(i64::MAX);
+    let count = length(how.anchors.len());
     let mut all = Vec::new();
     for row in 0..height {
         for column in 0..width {

@@ -1,10 +1,10 @@
 //! Random numbers, of the same distribution as in MXNet, but others.
 
-use lodstone_model::DType;
+use lodstone_model::{Attribute, DType};
 use lodstone_schema::onnx::dtype::code;
 
 use crate::mxnet::attributes::wrong;
-use crate::mxnet::node::{Node, Outcome, Rule, product, rank};
+use crate::mxnet::node::{Node, Outcome, Rule, product, rank, rank_of};
 use crate::onnx::{Value, float, int, ints};
 
 pub(super) const RULES: &[(&str, Rule)] = &[
@@ -52,11 +52,16 @@ fn drawn_like(node: &mut Node<'_>, draw: Draw) -> Outcome {
     node.cast(&numbers, dtype)
 }
 
+fn dtype_attribute(dtype: DType) -> Outcome<Attribute> {
+    let code = code(dtype).ok_or_else(|| format!("ONNX does not have type {dtype}"))?;
+    Ok(int("dtype", i64::from(code)))
+}
+
 /// Emits a random operator.
 fn emit(node: &mut Node<'_>, kind: &str, target: &Target, numbers: [(&str, f64); 2]) -> Outcome {
     #[expect(clippy::cast_possible_truncation, reason = "attributes of ONNX are single floats")]
     let [first, second] = numbers.map(|(name, number)| float(name, number as f32));
-    let dtype = int("dtype", i64::from(code(DType::Float32).unwrap_or(1)));
+    let dtype = dtype_attribute(DType::Float32)?;
     match target {
         Target::Shape(shape) => node.call(kind, &[], [first, second, dtype, ints("shape", shape)]),
         Target::Like(like) => node.call(&format!("{kind}Like"), &[like], [first, second, dtype]),
@@ -133,15 +138,13 @@ fn sampled<const N: usize>(
     let dtype = node.attributes.dtype("dtype")?;
     product(&shape)?;
     let first = given.first().ok_or("a parameter is missing")?;
-    let (dtype, before) = (dtype.unwrap_or(first.dtype()), rank(first)?);
-    let axes: Vec<i64> = (0..).take(shape.len()).map(|axis| before + axis).collect();
+    let (dtype, before) = (dtype.unwrap_or(first.dtype()), rank_of(first)?);
+    let axes: Vec<i64> = (before.number()..).take(shape.len()).collect();
     let mut wide = Vec::new();
     for value in &given {
         let value = node.cast(value, DType::Float32)?;
         let value = node.unsqueeze(&value, &axes)?;
-        let dims: Vec<i64> = std::iter::repeat_n(1, usize::try_from(before).unwrap_or(0))
-            .chain(shape.iter().copied())
-            .collect();
+        let dims = [vec![1; before.count()], shape.clone()].concat();
         wide.push(node.expand(&value, &dims)?);
     }
     let wide: Vec<&Value> = wide.iter().collect();
@@ -160,8 +163,7 @@ fn multinomial(node: &mut Node<'_>) -> Outcome<Vec<Value>> {
     let before = rank(&chances)? - 1;
     let logs = node.call("Log", &[&chances], [])?;
     let table = node.call("Flatten", &[&logs], [int("axis", before)])?;
-    let long = code(DType::Int64).unwrap_or(7);
-    let attributes = [int("dtype", i64::from(long)), int("sample_size", count)];
+    let attributes = [dtype_attribute(DType::Int64)?, int("sample_size", count)];
     let drawn = node.call("Multinomial", &[&table], attributes)?;
     let dims = node.call("Shape", &[&chances], [])?;
     let outer = node.slice(&dims, 0, 0, before)?;

@@ -9,6 +9,7 @@ use crate::mxnet::attributes::{Attributes, wrong};
 use crate::mxnet::node::{Node, Outcome, Rule, dim_of, rank, required_dim};
 use crate::onnx::{Value, int, text};
 use lodstone_model::{Attribute, AttributeValue, ByteString};
+use lodstone_schema::numbers::length;
 
 pub(super) const RULES: &[(&str, Rule)] = &[("RNN", Rule::Many(recurrent))];
 
@@ -120,7 +121,7 @@ impl Network {
     }
 
     fn gates(&self) -> i64 {
-        i64::try_from(self.cell.gates.len()).unwrap_or(1)
+        length(self.cell.gates.len())
     }
 
     /// Returns the features that a layer reads.
@@ -149,6 +150,7 @@ impl Network {
 
     /// Returns the number of weights of all layers before one.
     fn weights_before(&self, layer: i64, first: i64) -> i64 {
+        // Without a projection, there are no weights of one.
         let projected = self.projection.map_or(0, |size| size * self.hidden);
         let of = |layer| {
             let weights = self.rows() * (self.features(layer, first) + self.state());

@@ -2,6 +2,8 @@
 //!
 //! Without NumPy shapes there are no scalars: the reduction of all dims has the shape `[1]`.
 
+use lodstone_schema::numbers::length;
+
 use crate::mxnet::attributes::wrong;
 use crate::mxnet::node::{Node, Outcome, Rule, place_in, rank};
 use crate::onnx::{Value, int};
@@ -41,7 +43,7 @@ impl Axes {
         let named = axes.iter().map(|axis| place_in(rank, *axis)).collect::<Outcome<Vec<_>>>()?;
         let is_reduced = |axis: &i64| named.is_empty() || named.contains(axis) != excludes;
         let axes: Vec<i64> = (0..rank).filter(is_reduced).collect();
-        let is_all = i64::try_from(axes.len()) == Ok(rank);
+        let is_all = length(axes.len()) == rank;
         Ok(Self { axes, keeps, is_all })
     }
 
@@ -121,7 +123,7 @@ fn place(node: &mut Node<'_>, kind: &str) -> Outcome {
             let flat = node.recoded(&x, &[-1])?;
             let y = node.call(kind, &[&flat], [int("axis", 0)])?;
             match keeps {
-                true => node.reshape(&y, &vec![1; x.rank()?])?,
+                true => node.reshape(&y, &vec![1; x.rank()?.count()])?,
                 false => y,
             }
         }
@@ -145,7 +147,7 @@ fn moments(node: &mut Node<'_>) -> Outcome<Vec<Value>> {
         true => (0..rank).collect(),
         false => axes.iter().map(|axis| place_in(rank, *axis)).collect::<Outcome<Vec<_>>>()?,
     };
-    let is_all = !keeps && i64::try_from(axes.len()) == Ok(rank);
+    let is_all = !keeps && length(axes.len()) == rank;
     let mean = node.reduce("ReduceMean", &x, &axes, true)?;
     let distance = node.sub(&x, &mean)?;
     let square = node.mul(&distance, &distance)?;

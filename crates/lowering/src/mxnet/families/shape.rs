@@ -10,6 +10,7 @@
 //! | | -3 | none: the next dim is 1 |
 
 use lodstone_schema::Finding;
+use lodstone_schema::numbers::length;
 
 use crate::mxnet::attributes::wrong;
 use crate::mxnet::node::{Node, Outcome, Rule, axis_of, dim_of, place_in, product, rank};
@@ -218,19 +219,21 @@ impl Node<'_> {
         });
         let rest = product(&numbers.collect::<Vec<_>>())?;
         let count = extents.iter().filter(|extent| **extent == Extent::Infer).count();
-        let fits = match count {
-            0 => rest == all,
-            1 => rest != 0 && all % rest == 0,
-            _ => false,
+        let inferred = match count {
+            0 if rest == all => Some(1),
+            1 if all.checked_rem(rest) == Some(0) => all.checked_div(rest),
+            _ => None,
         };
-        let shape = extents.iter().map(|extent| match extent {
-            Extent::Known(size) => *size,
-            _ => all.checked_div(rest).unwrap_or(0),
-        });
-        let shape: Vec<i64> = shape.collect();
-        match fits {
-            true => self.reshape(x, &shape),
-            false => Err(format!("{dims:?} cannot have the shape {shape:?}").into()),
+        let shape = |inferred: i64| {
+            let dims = extents.iter().map(|extent| match extent {
+                Extent::Known(size) => *size,
+                _ => inferred,
+            });
+            dims.collect::<Vec<i64>>()
+        };
+        match inferred {
+            Some(inferred) => self.reshape(x, &shape(inferred)),
+            None => Err(format!("{dims:?} cannot have the shape {:?}", shape(-1)).into()),
         }
     }
 
@@ -243,13 +246,13 @@ impl Node<'_> {
                 Extent::Product(axes) => {
                     let mut all: Option<Value> = None;
                     for axis in axes {
-                        let dim = self.dim(x, i64::try_from(*axis).unwrap_or(0))?;
+                        let dim = self.dim(x, length(*axis))?;
                         all = Some(all.map_or(Ok(dim.clone()), |all| self.mul(&all, &dim))?);
                     }
                     all.ok_or("a dim is the product of no dims")?
                 }
                 Extent::Quotient(axis, size) => {
-                    let dim = self.dim(x, i64::try_from(*axis).unwrap_or(0))?;
+                    let dim = self.dim(x, length(*axis))?;
                     let size = self.longs(&[*size]);
                     self.div(&dim, &size)?
                 }
@@ -423,7 +426,7 @@ fn squeeze(node: &mut Node<'_>) -> Outcome {
     let mut removed = axes;
     removed.sort_unstable();
     removed.dedup();
-    if i64::try_from(removed.len()) == Ok(rank) && node.kind() == "squeeze" {
+    if length(removed.len()) == rank && node.kind() == "squeeze" {
         removed.pop();
     }
     if removed.is_empty() {

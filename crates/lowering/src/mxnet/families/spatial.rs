@@ -72,18 +72,19 @@ fn bilinear_resize(node: &mut Node<'_>) -> Outcome {
         return resized(node, &x, (high, wide), coordinates);
     }
     let given = image_size(&x)?;
-    let each = |dim: i64, size: i64, scale: Option<f64>| match mode {
-        "size" => scale.map_or(size, |scale| scaled(dim, scale)),
-        "odd_scale" if dim % 2 == 0 => scaled(dim, scale.unwrap_or(1.0)),
-        "odd_scale" => scaled(dim - 1, scale.unwrap_or(1.0)) + 1,
-        "to_even_down" => dim - dim % 2,
-        "to_even_up" => dim + dim % 2,
-        "to_odd_down" => dim - 1 + dim % 2,
-        _ => dim + 1 - dim % 2,
+    let each = |dim: i64, size: i64, scale: Option<f64>| match (mode, scale) {
+        ("size", scale) => Ok(scale.map_or(size, |scale| scaled(dim, scale))),
+        ("odd_scale", None) => Err("`odd_scale` needs `scale_height` and `scale_width`"),
+        ("odd_scale", Some(scale)) if dim % 2 == 0 => Ok(scaled(dim, scale)),
+        ("odd_scale", Some(scale)) => Ok(scaled(dim - 1, scale) + 1),
+        ("to_even_down", _) => Ok(dim - dim % 2),
+        ("to_even_up", _) => Ok(dim + dim % 2),
+        ("to_odd_down", _) => Ok(dim - 1 + dim % 2),
+        _ => Ok(dim + 1 - dim % 2),
     };
     let size = match mode {
         "like" => image_size(&node.input(1)?)?,
-        _ => (each(given.0, high, tall), each(given.1, wide, broad)),
+        _ => (each(given.0, high, tall)?, each(given.1, wide, broad)?),
     };
     resized(node, &x, size, coordinates)
 }

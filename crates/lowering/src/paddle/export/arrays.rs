@@ -1,7 +1,9 @@
 //! Arrays of tensors, as sequences.
 
 use lodstone_model::{Attribute, DType, Dim, TensorType, ValueType};
+use lodstone_schema::numbers::Rank;
 use lodstone_schema::onnx::infer::{ValueInfo, common_type};
+use lodstone_schema::places::at_mut;
 
 use super::scope::Bound;
 use super::walk::{Own, Site, Walk};
@@ -147,17 +149,10 @@ fn to_tensor<'p>(walk: &mut Walk<'p>, site: &Site<'p>) -> Outcome {
     walk.graph.begin("tensor_array_to_tensor");
     let attributes = [int("axis", axis), int("new_axis", i64::from(stacks))];
     if let Some(dims) = &mut element.shape {
-        let rank = i64::try_from(dims.len() + usize::from(stacks)).unwrap_or(i64::MAX);
-        let at = if axis < 0 { axis.saturating_add(rank) } else { axis };
-        let at = usize::try_from(at).ok().filter(|at| *at < dims.len() + usize::from(stacks));
-        let at = at.ok_or_else(|| format!("expected an axis of rank {rank}, found {axis}"))?;
+        let at = Rank::new(dims.len() + usize::from(stacks)).axis(axis)?.index();
         match stacks {
             true => dims.insert(at, Dim::Unknown),
-            false => {
-                if let Some(dim) = dims.get_mut(at) {
-                    *dim = Dim::Unknown;
-                }
-            }
+            false => *at_mut(dims, at)? = Dim::Unknown,
         }
     }
     let of = ValueType::Tensor(element);
@@ -173,12 +168,8 @@ fn sizes(
     axis: i64,
     stacks: bool,
 ) -> Outcome<Value> {
-    let rank = element.shape.as_ref().map(|dims| dims.len() + usize::from(stacks));
-    let rank = rank.and_then(|rank| i64::try_from(rank).ok()).ok_or("rank must be known")?;
-    let at = if axis < 0 { axis.saturating_add(rank) } else { axis };
-    if !(0..rank).contains(&at) {
-        return Err(format!("expected an axis of rank {rank}, found {axis}").into());
-    }
+    let dims = element.shape.as_ref().ok_or("rank must be known")?;
+    let at = Rank::new(dims.len() + usize::from(stacks)).axis(axis)?.number();
     walk.graph.begin("tensor_array_to_tensor");
     let count = walk.graph.call("SequenceLength", &[array], [])?;
     let scalar = |dtype| ValueInfo::tensor(dtype, Some(Vec::new()));
@@ -197,7 +188,7 @@ fn sizes(
     })?;
     let (copies, results) = walk.returned(&ops, &results)?;
     ops.extend(copies);
-    let block = walk.add_block(ops, &[number, goes_on], &results);
+    let block = walk.add_block(ops, &[number, goes_on], &results)?;
     let body = lodstone_model::AttributeValue::Block(block);
     let body = Attribute { name: "body".to_owned(), value: body };
     walk.graph.begin("tensor_array_to_tensor");

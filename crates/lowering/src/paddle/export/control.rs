@@ -5,6 +5,7 @@
 use std::collections::HashSet;
 
 use lodstone_model::{Attribute, AttributeValue, Block, DType, Op, TensorType, ValueType};
+use lodstone_schema::numbers::exact;
 use lodstone_schema::onnx::infer::{ValueInfo, common_type};
 use lodstone_schema::paddle::EMPTY;
 use lodstone_schema::{Code, Finding};
@@ -86,7 +87,12 @@ impl<'p> Walk<'p> {
     }
 
     /// Adds a block of the result; returns its index.
-    pub(super) fn add_block(&mut self, ops: Vec<Op>, inputs: &[Value], outputs: &[Value]) -> i32 {
+    pub(super) fn add_block(
+        &mut self,
+        ops: Vec<Op>,
+        inputs: &[Value],
+        outputs: &[Value],
+    ) -> Outcome<i32> {
         let var = |value: &Value| declared(value);
         let names = |values: &[Value]| values.iter().map(|it| it.name().to_owned()).collect();
         let name = self.graph.names.fresh("block");
@@ -98,7 +104,7 @@ impl<'p> Walk<'p> {
             ops,
             ..Block::default()
         });
-        i32::try_from(self.blocks.len()).unwrap_or(i32::MAX)
+        exact(self.blocks.len())
     }
 
     /// Returns results of a block under names of its own: a block cannot return values of the blocks around it, nor a
@@ -146,7 +152,7 @@ impl<'p> Walk<'p> {
         for (name, (mut ops, results)) in [("then_branch", then), ("else_branch", other)] {
             let (copies, results) = self.returned(&ops, &results)?;
             ops.extend(copies);
-            let block = AttributeValue::Block(self.add_block(ops, &[], &results));
+            let block = AttributeValue::Block(self.add_block(ops, &[], &results)?);
             attributes.push(Attribute { name: name.to_owned(), value: block });
         }
         self.graph.begin("conditional_block");
@@ -288,7 +294,7 @@ fn empty_like(walk: &mut Walk<'_>, bound: &Bound) -> Outcome<Bound> {
             });
             let dims = match known {
                 Some(dims) => dims,
-                None => vec![0; value.rank()?],
+                None => vec![0; value.rank()?.count()],
             };
             let empty = walk.graph.filled(value.dtype(), 0.0, &dims)?;
             let zero = walk.graph.longs(&[0]);
@@ -558,7 +564,7 @@ fn close<'p>(
     let (copies, returned) = walk.returned(&ops, &returned)?;
     ops.extend(copies);
     let inputs: Vec<Value> = [number, goes_on].into_iter().chain(state.iter().cloned()).collect();
-    let block = walk.add_block(ops, &inputs, &returned);
+    let block = walk.add_block(ops, &inputs, &returned)?;
     // The loop.
     walk.graph.begin("while");
     let mut initial = Vec::new();

@@ -124,7 +124,7 @@ impl<'p> Walk<'p> {
         let narrow = graph.cast(&weights, DType::Int8)?;
         let (step, axis) = match &scales {
             Scales::Channels(scales) => {
-                let rank = i64::try_from(weights.rank()?).unwrap_or(i64::MAX);
+                let rank = weights.rank()?.number();
                 (step(graph, scales, GREATEST, true)?, Some(rank - product.axis))
             }
             Scales::Step(step) => (graph.number(scale.dtype(), *step)?, None),

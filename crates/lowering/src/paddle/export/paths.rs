@@ -3,6 +3,7 @@
 
 use lodstone_model::{Attribute, AttributeValue, DType, Dim};
 use lodstone_schema::Finding;
+use lodstone_schema::numbers::length;
 use lodstone_schema::onnx::infer::ValueInfo;
 use lodstone_schema::paddle::EMPTY;
 
@@ -174,11 +175,11 @@ fn scan(
 ) -> Outcome<Vec<Value>> {
     let (copies, results) = walk.returned(&ops, results)?;
     ops.extend(copies);
-    let body = AttributeValue::Block(walk.add_block(ops, inputs, &results));
+    let body = AttributeValue::Block(walk.add_block(ops, inputs, &results)?);
     let count = given.len().saturating_sub(1);
     let mut attributes = vec![
         Attribute { name: "body".to_owned(), value: body },
-        int("num_scan_inputs", i64::try_from(count).unwrap_or(i64::MAX)),
+        int("num_scan_inputs", length(count)),
     ];
     if is_reverse {
         attributes.push(ints("scan_input_directions", &vec![1; count]));

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use lodstone_model::{
     Attribute, AttributeValue, Block, DType, Dim, Kind, Model, Op, Program, Tensor, ValueType, Var,
 };
+use lodstone_schema::numbers::exact;
 use lodstone_schema::onnx::infer::ValueInfo;
 use lodstone_schema::onnx::quoted;
 use lodstone_schema::paddle::{
@@ -185,14 +186,16 @@ impl<'p> Walk<'p> {
                     continue;
                 }
                 let value = Value::new(&var.name, ValueInfo::of(tensor));
-                let lod = tensor.lod.0.iter().map(|level| {
-                    let level: Vec<i64> =
-                        level.iter().map(|at| i64::try_from(*at).unwrap_or(i64::MAX)).collect();
-                    self.graph.longs(&level)
-                });
-                let lod = lod.collect();
-                self.scope.set((index, var.name.as_str()), Bound::Tensor(value, lod));
-                self.given.add(&var.name);
+                let lod = tensor.lod.0.iter().map(|level| offsets(&mut self.graph, level));
+                match lod.collect() {
+                    Ok(lod) => {
+                        self.scope.set((index, var.name.as_str()), Bound::Tensor(value, lod));
+                        self.given.add(&var.name);
+                    }
+                    Err(finding) => {
+                        self.findings.add(format!("the parameter {}", quoted(&var.name)), finding);
+                    }
+                }
             }
         }
     }
@@ -239,8 +242,7 @@ impl<'p> Walk<'p> {
         let given = self.options.lod.iter().filter(|(input, _)| input == name);
         let mut lod = Vec::new();
         for (_, offsets) in given {
-            let offsets = offsets.iter().map(|at| i64::try_from(*at).unwrap_or(i64::MAX));
-            lod.push(self.graph.longs(&offsets.collect::<Vec<_>>()));
+            lod.push(self::offsets(&mut self.graph, offsets)?);
         }
         let open = if lod.is_empty() { 0..tensor.lod_level } else { 0..0 };
         for level in open {
@@ -643,6 +645,12 @@ fn plain(attribute: Attribute) -> Option<Attribute> {
 
 fn operator_lod(kind: &str) -> Option<&'static LodRule> {
     operator(kind).map(|row| &row.lod)
+}
+
+/// Adds the offsets of a LoD level.
+fn offsets(graph: &mut Graph, level: &[u64]) -> Outcome<Value> {
+    let offsets = level.iter().map(|offset| exact(*offset)).collect::<Outcome<Vec<i64>>>()?;
+    Ok(graph.longs(&offsets))
 }
 
 /// Returns the place of an operator.

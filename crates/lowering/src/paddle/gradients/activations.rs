@@ -77,7 +77,7 @@ pub(super) const RULES: &[(&str, Rule)] = &[
     ("relu6_grad", |op| {
         // The attribute applies up to 2.4.
         let old = op.is_older_than(Release::new(2, 5));
-        let most = if old { op.float("threshold").unwrap_or(6.0) } else { 6.0 };
+        let most = if old { op.float_or("threshold", 6.0)? } else { 6.0 };
         between(op, "Out", (0.0, most.into()), 1.0)
     }),
     ("relu_grad", |op| {
@@ -125,7 +125,7 @@ pub(super) const RULES: &[(&str, Rule)] = &[
     }),
     ("square_grad", |op| steep(op, "X", |op, x| op.times(x, 2.0))),
     ("swish_grad", |op| match op.is_older_than(Release::new(2, 5)) {
-        true => swish(op, op.float("beta").unwrap_or(1.0)),
+        true => swish(op, op.float_or("beta", 1.0)?),
         false => swish(op, 1.0),
     }),
     ("tanh_grad", |op| {
@@ -334,7 +334,7 @@ fn prelu(op: &mut Operator<'_>) -> Outcome {
 
 /// Sums the output gradient along the axis; returns it unchanged if there is no axis.
 fn sums(op: &mut Operator<'_>, value: &Value) -> Outcome<Value> {
-    match value.rank()? {
+    match value.rank()?.count() {
         0 => Ok(value.clone()),
         _ => {
             let axis = op.int("axis")?;

@@ -102,7 +102,8 @@ impl Windows {
         let each = channels / self.groups;
         // [channels per group, groups * batch, spatial..]
         let split = op.reshape(x, &[&[*examples, self.groups, each], inner].concat())?;
-        let order: Vec<i64> = [2, 1, 0].into_iter().chain(3..).take(split.rank()?).collect();
+        let order: Vec<i64> =
+            [2, 1, 0].into_iter().chain(3..).take(split.rank()?.count()).collect();
         let turned = op.transpose(&split, &order)?;
         let flat = [&[each, self.groups.saturating_mul(*examples)], inner].concat();
         let turned = op.reshape(&turned, &flat)?;
@@ -134,7 +135,7 @@ fn images(value: &Value) -> Outcome<Vec<i64>> {
 
 /// Swaps the first two dims.
 fn swapped(op: &mut Operator<'_>, value: &Value) -> Outcome<Value> {
-    let order: Vec<i64> = [1, 0].into_iter().chain(2..).take(value.rank()?).collect();
+    let order: Vec<i64> = [1, 0].into_iter().chain(2..).take(value.rank()?.count()).collect();
     op.transpose(value, &order)
 }
 
@@ -157,7 +158,7 @@ fn conv(op: &mut Operator<'_>) -> Outcome {
     let (x, given) = both(op, last)?;
     let mut windows = Windows::of(op, &x, &filter)?;
     let sizes = [windows.strides.as_slice(), &windows.dilations];
-    windows.pads = fitted(&windows.pads, &images(&x)?, &windows.kernel, sizes);
+    windows.pads = fitted(&windows.pads, &images(&x)?, &windows.kernel, sizes)?;
     if op.wants_gradient("Input") {
         let value = windows.by_input(op, &given, &filter, &images(&x)?)?;
         put_input(op, &value, last)?;

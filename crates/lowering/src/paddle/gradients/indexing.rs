@@ -2,6 +2,8 @@
 
 use lodstone_model::DType;
 use lodstone_schema::Finding;
+use lodstone_schema::places::at;
+use lodstone_schema::places::at_mut;
 
 use super::super::operator::{Operator, Outcome, Rule};
 use super::super::{arrange, indexing, reshape};
@@ -136,12 +138,10 @@ fn slice(op: &mut Operator<'_>) -> Outcome {
     let given = op.reshape(&given, &kept)?;
     let mut begins = vec![0; dims.len()];
     for (axis, start) in axes.iter().zip(&starts) {
-        let place = op.place(*axis, &x)?;
-        let place = usize::try_from(place).unwrap_or(usize::MAX);
-        if let (Some(begin), Some(dim)) = (begins.get_mut(place), dims.get(place)) {
-            let start = if *start < 0 { start.saturating_add(*dim) } else { *start };
-            *begin = start.clamp(0, *dim);
-        }
+        let axis = x.rank()?.axis(*axis)?.index();
+        let dim = at(&dims, axis)?;
+        let start = if *start < 0 { start.saturating_add(dim) } else { *start };
+        *at_mut(&mut begins, axis)? = start.clamp(0, dim);
     }
     let ends = dims.iter().zip(&kept).zip(&begins);
     let ends: Vec<i64> = ends.map(|((dim, kept), begin)| dim - kept - begin).collect();

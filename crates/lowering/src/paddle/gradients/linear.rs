@@ -46,7 +46,7 @@ impl Factor {
     /// A vector is a row on the left, and a column on the right.
     fn of(op: &mut Operator<'_>, value: Value, flag: Option<&str>, list: i64) -> Outcome<Self> {
         let is_turned = value.rank()? > 1 && flag.map_or(Ok(false), |flag| op.flag(flag))?;
-        let value = match value.rank()? {
+        let value = match value.rank()?.count() {
             0 => return Err("expected at least rank 1 of the factors, found 0".into()),
             1 => op.unsqueeze(&value, &[list])?,
             _ if is_turned => op.turned(&value)?,

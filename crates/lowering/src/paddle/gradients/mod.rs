@@ -24,6 +24,7 @@ mod vision;
 
 use lodstone_model::Dim;
 use lodstone_schema::Finding;
+use lodstone_schema::numbers::length;
 
 use super::operator::{Operator, Outcome, Rule};
 use crate::onnx::{Value, int, text};
@@ -59,7 +60,7 @@ impl Operator<'_> {
             .ok_or_else(|| format!("expected dims that {wanted:?} broadcast to, found {dims:?}"))?;
         let pairs = dims.iter().skip(more).zip(&wanted);
         let spread = (0_i64..).zip(pairs).filter(|(_, (dim, wanted))| dim != wanted);
-        let ahead = i64::try_from(more).unwrap_or(i64::MAX);
+        let ahead = length(more);
         let axes: Vec<i64> = (0..ahead).chain(spread.map(|(axis, _)| axis + ahead)).collect();
         let sum = if axes.is_empty() {
             value.clone()

@@ -1,5 +1,7 @@
 //! Gradients of normalization and dropout.
 
+use lodstone_schema::numbers::Rank;
+
 use super::super::operator::{Operator, Outcome, Rule};
 use crate::onnx::Value;
 
@@ -57,14 +59,14 @@ fn inverse(op: &mut Operator<'_>, variance: &Value) -> Outcome<Value> {
 }
 
 /// Broadcasts one element for each channel, the second of `rank` dims.
-fn by_channel(op: &mut Operator<'_>, value: &Value, rank: usize) -> Outcome<Value> {
-    let ones = vec![1; rank.saturating_sub(2)];
+fn by_channel(op: &mut Operator<'_>, value: &Value, rank: Rank) -> Outcome<Value> {
+    let ones = vec![1; rank.count().saturating_sub(2)];
     op.reshape(value, &[&[-1], ones.as_slice()].concat())
 }
 
 /// Returns all axes but the second.
-fn but_channels(rank: usize) -> Vec<i64> {
-    (0..).take(rank).filter(|axis| *axis != 1).collect()
+fn but_channels(rank: Rank) -> Vec<i64> {
+    rank.numbers().filter(|axis| *axis != 1).collect()
 }
 
 /// Sets the gradients of `Scale` and `Bias`, which are broadcast over axes.
@@ -180,7 +182,7 @@ fn instance_norm(op: &mut Operator<'_>) -> Outcome {
     let (mean, inverse) = (op.input("SavedMean")?, op.input("SavedVariance")?);
     let (mean, inverse) = (op.reshape(&mean, &rows)?, op.reshape(&inverse, &rows)?);
     let normal = Normal::of(op, &x, &mean, &inverse)?;
-    put_scale(op, &given, &normal.value, &but_channels(rank))?;
+    put_scale(op, &given, &normal.value, &but_channels(Rank::new(rank)))?;
     let scaled = scaled(op, &given)?;
     let axes: Vec<i64> = (2..).take(rank.saturating_sub(2)).collect();
     let y = normal.before(op, &scaled, &axes)?;
@@ -205,7 +207,7 @@ fn group_norm(op: &mut Operator<'_>) -> Outcome {
     let grouped = op.reshape(&x, &[examples, groups, -1])?;
     let normal = Normal::of(op, &grouped, &mean, &inverse)?;
     let value = op.reshape(&normal.value, &dims)?;
-    put_scale(op, &given, &value, &but_channels(dims.len()))?;
+    put_scale(op, &given, &value, &but_channels(Rank::of(&dims)))?;
     let scaled = scaled(op, &given)?;
     let scaled = op.reshape(&scaled, &[examples, groups, -1])?;
     // Without `Scale`, PaddlePaddle omits the part that acts through the mean.

@@ -3,6 +3,7 @@
 use std::ops::Range;
 
 use lodstone_model::DType;
+use lodstone_schema::numbers::{exact, length};
 
 use super::super::conv::{Pads, same_pads};
 use super::super::operator::{Operator, Outcome, Rule};
@@ -106,7 +107,9 @@ struct Share {
 /// The gradient of means: along each dim, the windows are rows of a matrix, with ones at their elements.
 fn means(op: &mut Operator<'_>, x: &Value, given: &Value, is_global: bool) -> Outcome<Value> {
     let (dims, found) = (x.dims()?, given.dims()?);
-    let (dims, found) = (dims.get(2..).unwrap_or_default(), found.get(2..).unwrap_or_default());
+    let (Some(dims), Some(found)) = (dims.get(2..), found.get(2..)) else {
+        return Err(format!("expected images, found rank {}", x.rank()?).into());
+    };
     if dims.len() != found.len() {
         return Err(format!("expected results over {dims:?}, found {found:?}").into());
     }
@@ -141,15 +144,14 @@ fn along(op: &Operator<'_>, dims: &[i64], found: &[i64]) -> Outcome<Vec<Vec<Shar
     }
     let begins = pads.get(..spatial).ok_or("expected pads at begins and ends")?;
     let mut all = Vec::new();
-    for (axis, (dim, count)) in dims.iter().zip(found).enumerate() {
-        let at = |list: &[i64]| list.get(axis).copied().unwrap_or(0);
+    let windows = size.iter().zip(&strides).zip(begins);
+    for ((dim, count), ((size, stride), before)) in dims.iter().zip(found).zip(windows) {
         let share = |number: i64| {
             if adaptive {
                 let (begin, end) = (number * dim / count, ((number + 1) * dim + count - 1) / count);
                 return Share { inside: begin..end, count: end - begin };
             }
-            let before = at(begins);
-            let window = Window::at(number * at(&strides) - before, at(&size), *dim, before, old);
+            let window = Window::at(number * stride - before, *size, *dim, *before, old);
             // A window without elements has no gradient.
             Share { inside: window.inside(*dim), count: window.count(*dim, exclusive).max(1) }
         };
@@ -167,7 +169,7 @@ fn over(
     windows: &[Share],
     dim: i64,
 ) -> Outcome<Value> {
-    let width = usize::try_from(dim).unwrap_or(usize::MAX);
+    let width = exact(dim)?;
     if windows.len().checked_mul(width).is_none_or(|all| all > MAX_ELEMENTS) {
         return Err(format!("{} windows over a dim of {dim} are too many", windows.len()).into());
     }
@@ -177,18 +179,14 @@ fn over(
     };
     let ones: Vec<f32> = windows.iter().flat_map(row).collect();
     let counts: Vec<f32> = windows.iter().map(|window| window.count as f32).collect();
-    let rows = i64::try_from(windows.len()).unwrap_or(i64::MAX);
+    let rows = length(windows.len());
     let (ones, counts) = (op.singles(&ones), op.singles(&counts));
     let (ones, counts) = (op.cast(&ones, given.dtype())?, op.cast(&counts, given.dtype())?);
     let ones = op.reshape(&ones, &[rows, dim])?;
     // The dim is moved to the end.
-    let mut order: Vec<i64> = (0..).take(given.rank()?).collect();
-    let place = usize::try_from(axis).unwrap_or(usize::MAX);
-    let last = order.len().saturating_sub(1);
-    if place > last {
-        return Err("expected a dim to pool".into());
-    }
-    order.swap(place, last);
+    let rank = given.rank()?;
+    let mut order: Vec<i64> = rank.numbers().collect();
+    order.swap(rank.axis(axis)?.index(), rank.last()?.index());
     let lines = op.transpose(given, &order)?;
     let shares = op.div(&lines, &counts)?;
     let sums = op.call("MatMul", &[&shares, &ones], [])?;

@@ -12,7 +12,7 @@ pub(super) const RULES: &[(&str, Rule)] = &[
     ("logsumexp_grad", logsumexp),
     ("mean_grad", |op| {
         let (x, given) = (op.input("X")?, op.gradient("Out")?);
-        let ones = vec![1; x.rank()?];
+        let ones = vec![1; x.rank()?.count()];
         let given = op.reshape(&given, &ones)?;
         mean(op, &x, &given)
     }),
@@ -64,7 +64,7 @@ fn kept(op: &mut Operator<'_>, x: &Value, value: &Value, [dim, keep]: [&str; 2])
     let rank = x.rank()?;
     let dims = op.ints(dim)?;
     if op.flag("reduce_all")? || dims.is_empty() || dims.len() == rank {
-        return op.reshape(value, &vec![1; rank]);
+        return op.reshape(value, &vec![1; rank.count()]);
     }
     if op.flag(keep)? {
         return Ok(value.clone());
@@ -103,7 +103,7 @@ fn extreme(op: &mut Operator<'_>) -> Outcome {
         return op.put_gradient("X", &y);
     }
     let each = op.cast(&is_extreme, x.dtype())?;
-    let rank = i64::try_from(x.rank()?).unwrap_or(i64::MAX);
+    let rank = x.rank()?.number();
     let dims = op.ints("dim")?;
     let axes: Vec<i64> = match op.flag("reduce_all")? || dims.is_empty() {
         true => (0..rank).collect(),
@@ -120,7 +120,7 @@ fn extreme(op: &mut Operator<'_>) -> Outcome {
 fn chosen(op: &mut Operator<'_>, axis: i64) -> Outcome {
     let (x, places, given) = (op.input("X")?, op.input("Indices")?, op.gradient("Out")?);
     let places = op.cast(&places, DType::Int64)?;
-    let y = match x.rank()? {
+    let y = match x.rank()?.count() {
         0 => op.reshape(&given, &[])?,
         _ => op.scattered(&x, &places, &given, axis)?,
     };
@@ -163,7 +163,7 @@ fn p_norm(op: &mut Operator<'_>) -> Outcome {
     }
     let lined = |op: &mut Operator<'_>, value: &Value| {
         if op.flag("asvector")? {
-            return op.reshape(value, &vec![1; x.rank()?]);
+            return op.reshape(value, &vec![1; x.rank()?.count()]);
         }
         if op.flag("keepdim")? {
             return Ok(value.clone());

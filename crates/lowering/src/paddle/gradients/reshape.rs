@@ -27,7 +27,10 @@ pub(super) const RULES: &[(&str, Rule)] = &[
 fn shaped(op: &mut Operator<'_>) -> Outcome {
     let (shape, given) = (op.input("XShape")?, op.gradient("Out")?);
     let dims = shape.dims()?;
-    let y = op.reshape(&given, dims.get(1..).unwrap_or_default())?;
+    let [_, dims @ ..] = dims.as_slice() else {
+        return Err("expected dims after a 0 as `XShape`, found none".into());
+    };
+    let y = op.reshape(&given, dims)?;
     op.put_gradient("X", &y)
 }
 
@@ -95,7 +98,7 @@ fn mesh(op: &mut Operator<'_>) -> Outcome {
     let (lists, given) = (op.inputs("X")?, op.inputs("outputs@GRAD")?);
     let mut made = Vec::new();
     for ((axis, list), given) in (0_i64..).zip(&lists).zip(&given) {
-        let others: Vec<i64> = (0..).take(given.rank()?).filter(|other| *other != axis).collect();
+        let others: Vec<i64> = given.rank()?.numbers().filter(|other| *other != axis).collect();
         let sums = match others.is_empty() {
             true => given.clone(),
             false => op.reduce("ReduceSum", given, &others, false)?,

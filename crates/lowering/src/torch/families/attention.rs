@@ -96,18 +96,7 @@ fn grouped(node: &mut Node<'_>, x: &Value, query: &Value) -> Outcome {
     if own < 1 || wanted % own != 0 {
         return Err(format!("{wanted} heads cannot share {own}").into());
     }
-    let spread = node.unsqueeze(x, &[axis + 1])?;
-    let mut repeats = vec![1; spread.rank()?];
-    if let Some(count) = usize::try_from(axis + 1).ok().and_then(|at| repeats.get_mut(at)) {
-        *count = wanted / own;
-    }
-    let repeats = node.longs(&repeats);
-    let tiled = node.call("Tile", &[&spread, &repeats], [])?;
-    let mut shape = node.sizes_of(x)?;
-    if let Some(size) = usize::try_from(axis).ok().and_then(|at| shape.get_mut(at)) {
-        *size = Size::Known(wanted);
-    }
-    node.reshape_to(&tiled, &shape)
+    super::compose::repeated(node, x, axis, wanted / own)
 }
 
 fn dot_product(node: &mut Node<'_>) -> Outcome {

@@ -181,21 +181,21 @@ fn repeat_interleave(node: &mut Node<'_>) -> Outcome {
     if !(0..=MAX_PARTS).contains(&count) {
         return Err(wrong("repeats", "a number that is not negative", &count.to_string()));
     }
-    let spread = node.unsqueeze(&x, &[axis + 1])?;
-    let mut repeats = vec![1; spread.rank()?];
-    if let Some(slot) = usize::try_from(axis + 1).ok().and_then(|at| repeats.get_mut(at)) {
-        *slot = count;
-    }
-    let repeats = node.longs(&repeats);
+    repeated(node, &x, axis, count)
+}
+
+/// Repeats each element along an axis.
+pub(super) fn repeated(node: &mut Node<'_>, x: &Value, axis: i64, count: i64) -> Outcome {
+    let spread = node.unsqueeze(x, &[axis + 1])?;
+    let repeats = spread.rank()?.numbers().map(|other| if other == axis + 1 { count } else { 1 });
+    let repeats = node.longs(&repeats.collect::<Vec<_>>());
     let tiled = node.call("Tile", &[&spread, &repeats], [])?;
-    let mut shape = node.sizes_of(&x)?;
-    if let Some(size) = usize::try_from(axis).ok().and_then(|at| shape.get_mut(at)) {
-        *size = match size {
-            Size::Known(size) => Size::Known(*size * count),
-            Size::Value(_) => Size::Known(-1),
-        };
-    }
-    node.reshape_to(&tiled, &shape)
+    let sizes = (0..).zip(node.sizes_of(x)?).map(|(other, size)| match size {
+        Size::Known(size) if other == axis => Size::Known(size * count),
+        Size::Value(_) if other == axis => Size::Known(-1),
+        size => size,
+    });
+    node.reshape_to(&tiled, &sizes.collect::<Vec<_>>())
 }
 
 /// Returns each place as many times as a vector has it: the number of ends that are not after each result.

@@ -1,5 +1,7 @@
 //! Convolutions.
 
+use lodstone_schema::numbers::length;
+
 use crate::onnx::{Value, int, ints};
 use crate::torch::arguments::wrong;
 use crate::torch::node::{BEYOND, Node, Outcome, Rule, rank, required_dim};
@@ -87,7 +89,7 @@ pub(super) fn batched(
     spatial: usize,
     act: impl FnOnce(&mut Node<'_>, &Value) -> Outcome,
 ) -> Outcome {
-    let wanted = i64::try_from(spatial).unwrap_or(0) + 2;
+    let wanted = length(spatial) + 2;
     match rank(x)? {
         found if found == wanted => act(node, x),
         found if found == wanted - 1 => {
@@ -106,6 +108,11 @@ fn same(kernel: &[i64], dilation: &[i64]) -> (Vec<i64>, Vec<i64>) {
     totals.map(|total| (total / 2, total - total / 2)).unzip()
 }
 
+fn groups_of(node: &Node<'_>) -> Outcome<i64> {
+    // Operators without the argument have one group.
+    Ok(node.arguments.optional_int("groups")?.unwrap_or(1))
+}
+
 fn plain(node: &mut Node<'_>) -> Outcome {
     let x = node.tensor(if node.arguments.has("input") { "input" } else { "self" })?;
     let weight = node.tensor("weight")?;
@@ -113,7 +120,7 @@ fn plain(node: &mut Node<'_>) -> Outcome {
     let count = spatial(&weight)?;
     let stride = node.arguments.each("stride", count, Some(1))?;
     let dilation = node.arguments.each("dilation", count, Some(1))?;
-    let groups = node.arguments.optional_int("groups")?.unwrap_or(1);
+    let groups = groups_of(node)?;
     let is_word = node.arguments.overload() == "padding" || node.name() == "_convolution_mode";
     let (begins, ends) = match is_word {
         false => {
@@ -169,7 +176,7 @@ fn window_of(node: &Node<'_>, count: usize) -> Outcome<(Window, Vec<i64>)> {
         begins: pads.clone(),
         ends: pads,
         dilation: node.arguments.each("dilation", count, Some(1))?,
-        groups: node.arguments.optional_int("groups")?.unwrap_or(1),
+        groups: groups_of(node)?,
     };
     Ok((window, node.arguments.each("output_padding", count, Some(0))?))
 }

@@ -1,6 +1,7 @@
 //! Tensors made of numbers.
 
 use lodstone_model::DType;
+use lodstone_schema::numbers::length;
 
 use crate::onnx::{Value, tensor};
 use crate::torch::arguments::{Number, Size, wrong};
@@ -194,8 +195,9 @@ fn arange(node: &mut Node<'_>) -> Outcome {
         DType::Int64 | DType::Int32 | DType::Int16 | DType::Int8 | DType::Uint8 => DType::Int64,
         other => return Err(format!("numbers of {other} are not supported").into()),
     };
+    let defaults = [Some(0.0), None, Some(1.0)];
     let mut bounds = Vec::new();
-    for (name, default) in names.into_iter().zip([Some(0.0), None, Some(1.0)]) {
+    for (name, default) in names.into_iter().zip(defaults) {
         let value = match node.arguments.has(name) {
             true => node.scalar(name, wide)?,
             false => None,
@@ -206,10 +208,14 @@ fn arange(node: &mut Node<'_>) -> Outcome {
             (None, None) => return Err(format!("the argument `{name}` is missing").into()),
         });
     }
-    if let (Some(Some(end)), start, step) = (given.get(1), given.first(), given.get(2)) {
-        let start = start.copied().flatten().map_or(0.0, Number::float);
-        let step = step.copied().flatten().map_or(1.0, Number::float);
-        let count = (end.float() - start) / step;
+    let known = names.iter().zip(given).zip(defaults).map(|((name, given), default)| match given {
+        Some(number) => Some(number.float()),
+        // It is computed.
+        None if node.arguments.has(name) => None,
+        None => default,
+    });
+    if let [Some(start), Some(end), Some(step)] = *known.collect::<Vec<_>>() {
+        let count = (end - start) / step;
         if step == 0.0 || !count.is_finite() || count > f64::from(1 << 30) {
             return Err(wrong("step", "a step that leads to the end", &step.to_string()));
         }
@@ -221,6 +227,7 @@ fn arange(node: &mut Node<'_>) -> Outcome {
 /// Equal steps from both ends, as PyTorch computes them.
 #[expect(clippy::cast_precision_loss, reason = "numbers of steps are small")]
 fn linspace(node: &mut Node<'_>) -> Outcome {
+    // `None` is 100, as in releases of PyTorch that allow it.
     let steps = node.arguments.optional_int("steps")?.unwrap_or(100);
     let dtype = node.arguments.dtype("dtype")?.unwrap_or(DEFAULT);
     if !(0..=1 << 24).contains(&steps) {
@@ -336,7 +343,7 @@ fn triangle(node: &mut Node<'_>, upper: bool) -> Outcome {
             }
         }
     }
-    let count = i64::try_from(first.len()).unwrap_or(0);
+    let count = length(first.len());
     let list = node.longs(&[first, second].concat());
     let y = node.reshape(&list, &[2, count])?;
     node.cast(&y, dtype)

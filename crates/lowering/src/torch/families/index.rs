@@ -2,11 +2,14 @@
 
 use lodstone_model::DType;
 use lodstone_schema::Finding;
+use lodstone_schema::numbers::{exact, length};
 
 use super::binary::floored;
 use crate::onnx::{Value, int, text};
 use crate::torch::arguments::{Size, wrong};
-use crate::torch::node::{Node, Outcome, Rule, axis_of, dim_of, place_in, rank, required_dim};
+use crate::torch::node::{
+    Node, Outcome, Rule, axis_of, dim_of, dims_along, place_in, rank, rank_of, required_dim,
+};
 use crate::torch::promote::{Category, category};
 
 pub(super) const RULES: &[(&str, Rule)] = &[
@@ -118,6 +121,8 @@ fn take(node: &mut Node<'_>) -> Outcome {
 struct Indexed {
     /// The axes that are indexed, in order.
     axes: Vec<i64>,
+    /// The first of them.
+    first: i64,
     indices: Vec<Value>,
     /// The rank that the indices have in common.
     rank: i64,
@@ -154,29 +159,14 @@ fn indexed(node: &mut Node<'_>, x: &Value) -> Outcome<Indexed> {
     if axis > rank(x)? {
         return Err(wrong("indices", &format!("at most {} indices", rank(x)?), &axis.to_string()));
     }
-    if axes.is_empty() {
-        return Err(wrong("indices", "an index", "none"));
-    }
+    let first = *axes.first().ok_or_else(|| wrong("indices", "an index", "none"))?;
     let ranks = indices.iter().map(rank).collect::<Outcome<Vec<_>>>()?;
-    Ok(Indexed { axes, indices, rank: ranks.into_iter().max().unwrap_or(0) })
+    Ok(Indexed { axes, first, indices, rank: ranks.into_iter().fold(0, i64::max) })
 }
 
 /// Returns indices as one tensor `[.., count]`; negative ones count from the end.
 fn tuples(node: &mut Node<'_>, x: &Value, indexed: &Indexed) -> Outcome {
-    let mut shape = vec![Size::Known(1); usize::try_from(indexed.rank).unwrap_or(0)];
-    for index in &indexed.indices {
-        let lead = indexed.rank - rank(index)?;
-        for place in 0..rank(index)? {
-            let size = node.size_of(index, place)?;
-            let slot = usize::try_from(place + lead).ok().and_then(|at| shape.get_mut(at));
-            if let Some(slot) = slot
-                && !matches!(size, Size::Known(1))
-                && matches!(slot, Size::Known(1) | Size::Value(_))
-            {
-                *slot = size;
-            }
-        }
-    }
+    let shape = node.broadcast_sizes(&indexed.indices)?;
     let mut columns = Vec::new();
     for (axis, index) in indexed.axes.iter().zip(&indexed.indices) {
         let size = node.extent(x, *axis)?;
@@ -194,9 +184,9 @@ fn tuples(node: &mut Node<'_>, x: &Value, indexed: &Indexed) -> Outcome {
 fn fronted(indexed: &Indexed, rank: i64) -> (Vec<i64>, Vec<i64>) {
     let rest = (0..rank).filter(|axis| !indexed.axes.contains(axis));
     let order: Vec<i64> = indexed.axes.iter().copied().chain(rest).collect();
-    let place = |axis: i64| order.iter().position(|it| *it == axis);
-    let inverse = (0..rank).map(|axis| i64::try_from(place(axis).unwrap_or(0)).unwrap_or(0));
-    let inverse = inverse.collect();
+    let mut places: Vec<(i64, i64)> = order.iter().copied().zip(0..).collect();
+    places.sort_unstable();
+    let inverse = places.into_iter().map(|(_, place)| place).collect();
     (order, inverse)
 }
 
@@ -220,12 +210,12 @@ fn index(node: &mut Node<'_>) -> Outcome {
     let turned = node.transpose(&x, &order)?;
     let tuples = tuples(node, &x, &indexed)?;
     let y = node.call("GatherND", &[&turned, &tuples], [])?;
-    let first = indexed.axes.first().copied().unwrap_or(0);
+    let first = indexed.first;
     if !is_adjacent(&indexed.axes) || first == 0 {
         return Ok(y);
     }
     // [indices.., rest..] -> [rest before, indices.., rest after]
-    let count = i64::try_from(indexed.axes.len()).unwrap_or(0);
+    let count = length(indexed.axes.len());
     let all = indexed.rank + whole - count;
     let before = (0..first).map(|axis| indexed.rank + axis);
     let after = indexed.rank + first..all;
@@ -262,7 +252,7 @@ fn index_put(node: &mut Node<'_>) -> Outcome {
     }
     let indexed = indexed(node, &x)?;
     let whole = rank(&x)?;
-    let count = i64::try_from(indexed.axes.len()).unwrap_or(0);
+    let count = length(indexed.axes.len());
     let (order, inverse) = fronted(&indexed, whole);
     let turned = node.transpose(&x, &order)?;
     let tuples = tuples(node, &x, &indexed)?;
@@ -275,10 +265,9 @@ fn index_put(node: &mut Node<'_>) -> Outcome {
     for axis in count..whole {
         rest.push(node.size_of(&turned, axis)?);
     }
-    let first = indexed.axes.first().copied().unwrap_or(0);
-    let before = if is_adjacent(&indexed.axes) { first } else { 0 };
-    let (lead, tail) =
-        rest.split_at_checked(usize::try_from(before).unwrap_or(0)).unwrap_or((&[], &rest));
+    let before = if is_adjacent(&indexed.axes) { indexed.first } else { 0 };
+    let lost = || Finding::internal("an axis was lost");
+    let (lead, tail) = rest.split_at_checked(exact(before)?).ok_or_else(lost)?;
     let shape = [lead, &of_indices[..], tail].concat();
     let values = node.expand_to(&values, &shape)?;
     let all = indexed.rank + whole - count;
@@ -295,11 +284,7 @@ fn index_put(node: &mut Node<'_>) -> Outcome {
 
 /// Returns an index `[n]` spread over the dims of `like`.
 fn spread(node: &mut Node<'_>, index: &Value, like: &Value, axis: i64) -> Outcome {
-    let mut dims = vec![1; usize::try_from(rank(like)?).unwrap_or(0)];
-    if let Some(dim) = usize::try_from(axis).ok().and_then(|axis| dims.get_mut(axis)) {
-        *dim = -1;
-    }
-    let index = node.reshape(index, &dims)?;
+    let index = node.reshape(index, &dims_along(rank_of(like)?, axis))?;
     let sizes = node.sizes_of(like)?;
     node.expand_to(&index, &sizes)
 }
@@ -578,7 +563,7 @@ fn embedded(node: &mut Node<'_>, x: &Value, offset: i64, (first, second): (i64, 
     let spread = node.unsqueeze(x, &[-1])?;
     let zero = node.number(x.dtype(), 0.0)?;
     let square = node.choose(&same, &spread, &zero)?;
-    let lead = usize::try_from(whole - 2).unwrap_or(0);
+    let lead = exact(whole - 2)?;
     let begins = [vec![0; lead], vec![before_row, before_column]].concat();
     let ends =
         [vec![0; lead], vec![size - length - before_row, size - length - before_column]].concat();
@@ -632,6 +617,7 @@ fn unfold(node: &mut Node<'_>) -> Outcome {
 fn as_strided(node: &mut Node<'_>) -> Outcome {
     let x = node.tensor("self")?;
     let (sizes, strides) = (node.arguments.ints("size")?, node.arguments.ints("stride")?);
+    // `None` is the first element: a tensor has a memory of its own here.
     let offset = node.arguments.optional_int("storage_offset")?.unwrap_or(0);
     let count = crate::torch::node::product(&sizes)?;
     if sizes.len() != strides.len() || sizes.iter().chain(&strides).any(|it| *it < 0) {

@@ -1,10 +1,13 @@
 //! Products of matrices.
 
 use lodstone_model::DType;
+use lodstone_schema::numbers::Axis;
+use lodstone_schema::places::at;
+use lodstone_schema::places::at_mut;
 
 use crate::onnx::{Value, int, text};
 use crate::torch::arguments::Number;
-use crate::torch::node::{Node, Outcome, Rule, axis_of, expect_rank, rank};
+use crate::torch::node::{Node, Outcome, Rule, axis_of, expect_rank, rank, rank_of};
 use crate::torch::promote::{Category, category};
 
 use super::binary::multiplied;
@@ -126,8 +129,8 @@ fn inner(node: &mut Node<'_>) -> Outcome {
     if rank(&left)? == 0 || rank(&right)? == 0 {
         return node.mul(&left, &right);
     }
-    let axes = [rank(&left)? - 1];
-    contracted(node, (&left, &axes), (&right, &[rank(&right)? - 1]))
+    let (a, b) = (rank_of(&left)?.last()?, rank_of(&right)?.last()?);
+    contracted(node, (&left, &[a]), (&right, &[b]))
 }
 
 fn chain(node: &mut Node<'_>) -> Outcome {
@@ -164,25 +167,18 @@ fn bilinear(node: &mut Node<'_>) -> Outcome {
 /// Multiplies and sums over pairs of axes.
 fn contracted(
     node: &mut Node<'_>,
-    (left, left_axes): (&Value, &[i64]),
-    (right, right_axes): (&Value, &[i64]),
+    (left, left_axes): (&Value, &[Axis]),
+    (right, right_axes): (&Value, &[Axis]),
 ) -> Outcome {
-    let (m, n) = (rank(left)?, rank(right)?);
+    let (m, n) = (rank_of(left)?.count(), rank_of(right)?.count());
     if m + n > 52 {
         return Err("expected fewer dims".into());
     }
-    let letter = |place: i64| {
-        let place = u8::try_from(place).unwrap_or(0);
-        char::from(if place < 26 { b'a' + place } else { b'A' + place - 26 })
-    };
-    let first: Vec<char> = (0..m).map(letter).collect();
-    let mut second: Vec<char> = (m..m + n).map(letter).collect();
+    let mut letters = ('a'..='z').chain('A'..='Z');
+    let first: Vec<char> = letters.by_ref().take(m).collect();
+    let mut second: Vec<char> = letters.take(n).collect();
     for (a, b) in left_axes.iter().zip(right_axes) {
-        let shared = usize::try_from(*a).ok().and_then(|a| first.get(a)).copied();
-        let slot = usize::try_from(*b).ok().and_then(|b| second.get_mut(b));
-        if let (Some(shared), Some(slot)) = (shared, slot) {
-            *slot = shared;
-        }
+        *at_mut(&mut second, b.index())? = at(&first, a.index())?;
     }
     let kept = first.iter().filter(|it| !second.contains(it));
     let kept: String = kept.chain(second.iter().filter(|it| !first.contains(it))).collect();
@@ -197,8 +193,9 @@ fn tensordot(node: &mut Node<'_>) -> Outcome {
     if a.len() != b.len() {
         return Err(format!("expected pairs of axes, found {a:?} and {b:?}").into());
     }
-    let a = a.iter().map(|axis| axis_of(&left, *axis)).collect::<Outcome<Vec<_>>>()?;
-    let b = b.iter().map(|axis| axis_of(&right, *axis)).collect::<Outcome<Vec<_>>>()?;
+    let (of_left, of_right) = (rank_of(&left)?, rank_of(&right)?);
+    let a = a.iter().map(|axis| of_left.axis(*axis)).collect::<Outcome<Vec<_>>>()?;
+    let b = b.iter().map(|axis| of_right.axis(*axis)).collect::<Outcome<Vec<_>>>()?;
     contracted(node, (&left, &a), (&right, &b))
 }
 

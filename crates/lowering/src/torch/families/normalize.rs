@@ -1,10 +1,11 @@
 //! Normalization.
 
 use lodstone_model::DType;
+use lodstone_schema::numbers::length;
 
 use crate::onnx::{Value, float, int};
 use crate::torch::arguments::{Number, Size, wrong};
-use crate::torch::node::{Node, Outcome, Rule, dim_of, rank, required_dim};
+use crate::torch::node::{Node, Outcome, Rule, dim_of, dims_along, rank, rank_of, required_dim};
 use crate::torch::promote::float_type;
 
 pub(super) const RULES: &[(&str, Rule)] = &[
@@ -88,10 +89,7 @@ fn channelwise(
     weight: Option<Value>,
     bias: Option<Value>,
 ) -> Outcome {
-    let mut dims = vec![1; usize::try_from(rank(x)?).unwrap_or(0)];
-    if let Some(channels) = dims.get_mut(1) {
-        *channels = -1;
-    }
+    let dims = dims_along(rank_of(x)?, 1);
     let mut y = x.clone();
     if let Some(weight) = weight {
         let weight = node.reshape(&weight, &dims)?;
@@ -108,7 +106,7 @@ fn channelwise(
 fn first_axis(node: &Node<'_>, x: &Value) -> Outcome<(i64, Vec<i64>)> {
     let shape = node.arguments.ints("normalized_shape")?;
     let rank = rank(x)?;
-    let first = rank - i64::try_from(shape.len()).unwrap_or(rank + 1);
+    let first = rank - length(shape.len());
     let fits = |(axis, size): (i64, &i64)| dim_of(x, axis).is_none_or(|dim| dim == *size);
     if shape.is_empty() || first < 0 || !(first..).zip(&shape).all(fits) {
         return Err(wrong("normalized_shape", "the last dims of the input", &format!("{shape:?}")));

@@ -1,12 +1,13 @@
 //! Taking tensors apart and putting them together.
 
 use lodstone_model::{DType, ValueType};
+use lodstone_schema::numbers::{exact, length};
 
 use crate::onnx::{Value, int, text};
 use crate::torch::arguments::{Item, Number, Size, wrong};
 use crate::torch::node::{
     BEYOND, MAX_PARTS, Node, Outcome, Rule, axes_of, axis_of, dim_of, known_sizes, place_in, rank,
-    required_dim,
+    rank_of, required_dim,
 };
 use crate::torch::promote::{Operand, promoted};
 
@@ -111,10 +112,10 @@ fn stack(node: &mut Node<'_>) -> Outcome {
     stacked(node, &all, dim)
 }
 
-fn at_least(node: &mut Node<'_>, value: &Value, wanted: i64) -> Outcome {
-    match rank(value)? {
+fn at_least(node: &mut Node<'_>, value: &Value, wanted: usize) -> Outcome {
+    match rank_of(value)?.count() {
         found if found >= wanted => Ok(value.clone()),
-        0 => node.reshape(value, &vec![1; usize::try_from(wanted).unwrap_or(0)]),
+        0 => node.reshape(value, &vec![1; wanted]),
         _ => node.unsqueeze(value, &[0]),
     }
 }
@@ -212,7 +213,7 @@ fn narrow(node: &mut Node<'_>) -> Outcome {
 
 /// Returns slices of sizes along an axis.
 fn parts(node: &mut Node<'_>, x: &Value, axis: i64, sizes: &[Size]) -> Outcome<Vec<Value>> {
-    if i64::try_from(sizes.len()).is_ok_and(|count| count > MAX_PARTS) {
+    if length(sizes.len()) > MAX_PARTS {
         return Err(format!("expected fewer parts, found {}", sizes.len()).into());
     }
     if let [_] = sizes {
@@ -271,7 +272,7 @@ fn last_smaller(
 ) -> Outcome<Vec<Size>> {
     let all = node.extent(x, axis)?;
     let size_value = node.scalar_of(&size)?;
-    let before = node.long(i64::try_from(count).unwrap_or(1) - 1);
+    let before = node.long(length(count) - 1);
     let taken = node.mul(&size_value, &before)?;
     let last = node.sub(&all, &taken)?;
     let mut sizes = vec![size; count.saturating_sub(1)];
@@ -290,15 +291,15 @@ fn chunk(node: &mut Node<'_>) -> Outcome<Vec<Value>> {
         Some(dim) => {
             let size = if dim == 0 { 0 } else { (dim - 1) / count + 1 };
             let sizes = match size {
-                0 => vec![Size::Known(0); usize::try_from(count).unwrap_or(1)],
+                0 => vec![Size::Known(0); exact(count)?],
                 _ => even(dim, size)?,
             };
             parts(node, &x, axis, &sizes)
         }
         None => {
-            let count = usize::try_from(count).unwrap_or(1);
+            let count: usize = exact(count)?;
             let all = node.extent(&x, axis)?;
-            let whole = node.long(i64::try_from(count).unwrap_or(1));
+            let whole = node.long(length(count));
             let minus = node.long(-1);
             let less = node.add(&all, &minus)?;
             let size = node.div(&less, &whole)?;
@@ -348,7 +349,7 @@ fn unbind(node: &mut Node<'_>) -> Outcome<Vec<Value>> {
     let x = node.tensor("self")?;
     let axis = axis_of(&x, node.arguments.int("dim")?)?;
     let count = required_dim(&x, axis)?;
-    let sizes = vec![Size::Known(1); usize::try_from(count.min(MAX_PARTS + 1)).unwrap_or(0)];
+    let sizes = vec![Size::Known(1); exact(count.min(MAX_PARTS + 1))?];
     let all = parts(node, &x, axis, &sizes)?;
     let axes = node.longs(&[axis]);
     all.iter().map(|part| node.call("Squeeze", &[part, &axes], [])).collect()
@@ -448,20 +449,20 @@ fn pad(node: &mut Node<'_>) -> Outcome {
         other => return Err(wrong("mode", "a known mode", other)),
     };
     let pads = node.arguments.sizes(name)?;
-    let count = i64::try_from(pads.len() / 2).unwrap_or(i64::MAX);
-    if pads.len() % 2 != 0 || count > rank(&x)? {
+    let (count, rank) = (length(pads.len() / 2), rank(&x)?);
+    if pads.len() % 2 != 0 || count > rank {
         return Err(wrong(name, "pairs for the last dims", &format!("{} numbers", pads.len())));
     }
     let number = match node.arguments.has("value") {
         true => node.arguments.number("value")?.unwrap_or(Number::Int(0)),
         false => Number::Int(0),
     };
-    let axes: Vec<i64> = (0..count).map(|pair| rank(&x).unwrap_or(0) - 1 - pair).collect();
+    let axes: Vec<i64> = (0..count).map(|pair| rank - 1 - pair).collect();
     if let Some(known) = known_sizes(&pads)
         && (mode == "reflect" || mode == "wrap")
     {
-        for (axis, pair) in axes.iter().zip(known.chunks(2)) {
-            let most = pair.iter().copied().max().unwrap_or(0);
+        for (axis, [begin, end]) in axes.iter().zip(known.as_chunks::<2>().0) {
+            let most = *begin.max(end);
             let limit = if mode == "wrap" { 1 } else { 0 };
             if dim_of(&x, *axis).is_some_and(|dim| most >= dim + limit && most > 0) {
                 return Err(wrong(name, "less than the dims", &format!("{known:?}")));

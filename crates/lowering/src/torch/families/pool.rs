@@ -1,6 +1,7 @@
 //! Pooling.
 
 use lodstone_model::DType;
+use lodstone_schema::numbers::length;
 
 use super::conv::batched;
 use crate::onnx::{Value, int, ints};
@@ -143,7 +144,7 @@ fn adaptive_sizes(node: &Node<'_>, x: &Value, count: usize) -> Outcome<Vec<i64>>
         return Err(wrong("output_size", "dims", &format!("{sizes:?}")));
     }
     let rank = rank(x)?;
-    if rank <= i64::try_from(count).unwrap_or(rank) {
+    if rank <= length(count) {
         return Err(format!("expected images, found a tensor of rank {rank}").into());
     }
     Ok(sizes)
@@ -175,7 +176,7 @@ fn bins(node: &mut Node<'_>, x: &Value, axis: i64, size: i64, kind: &str) -> Out
 fn adaptive_average(node: &mut Node<'_>, count: usize) -> Outcome {
     let x = node.tensor("self")?;
     let sizes = adaptive_sizes(node, &x, count)?;
-    let first = rank(&x)? - i64::try_from(count).unwrap_or(0);
+    let first = rank(&x)? - length(count);
     let axes: Vec<i64> = (first..rank(&x)?).collect();
     if sizes.iter().all(|size| *size == 1) {
         return node.reduce("ReduceMean", &x, &axes, true);
@@ -202,7 +203,7 @@ fn adaptive_average(node: &mut Node<'_>, count: usize) -> Outcome {
 fn adaptive_maximum(node: &mut Node<'_>, count: usize) -> Outcome<Vec<Value>> {
     let x = node.tensor("self")?;
     let sizes = adaptive_sizes(node, &x, count)?;
-    let first = rank(&x)? - i64::try_from(count).unwrap_or(0);
+    let first = rank(&x)? - length(count);
     let axes: Vec<i64> = (first..rank(&x)?).collect();
     let dims = axes.iter().map(|axis| required_dim(&x, *axis)).collect::<Outcome<Vec<_>>>()?;
     // All bins, as boxes.
@@ -213,7 +214,7 @@ fn adaptive_maximum(node: &mut Node<'_>, count: usize) -> Outcome<Vec<Value>> {
             (0..*size).map(move |index| [&found[..], &[bin(index, *size, *dim)]].concat())
         };
         boxes = boxes.iter().flat_map(each).collect();
-        if i64::try_from(boxes.len()).is_ok_and(|count| count > MAX_PARTS) {
+        if length(boxes.len()) > MAX_PARTS {
             return Err(wrong("output_size", "fewer bins", &format!("{sizes:?}")));
         }
     }

@@ -8,7 +8,7 @@ use lodstone_model::DType;
 
 use crate::onnx::Value;
 use crate::torch::arguments::wrong;
-use crate::torch::node::{Node, Outcome, Rule, axis_of, rank};
+use crate::torch::node::{Node, Outcome, Rule, axis_of, dims_along, rank, rank_of};
 
 pub(super) const RULES: &[(&str, Rule)] = &[
     ("aten::fake_quantize_per_channel_affine", Rule::One(fake_per_channel)),
@@ -41,10 +41,7 @@ fn scale_of(node: &mut Node<'_>, x: &Value, names: [&str; 2]) -> Outcome<Scale> 
     };
     if node.arguments.has("axis") {
         let axis = axis_of(x, node.arguments.int("axis")?)?;
-        let mut dims = vec![1; usize::try_from(rank(x)?).unwrap_or(0)];
-        if let Some(dim) = usize::try_from(axis).ok().and_then(|axis| dims.get_mut(axis)) {
-            *dim = -1;
-        }
+        let dims = dims_along(rank_of(x)?, axis);
         scale = node.reshape(&scale, &dims)?;
         zero_point = node.reshape(&zero_point, &dims)?;
     } else if rank(&scale)? == 1 {

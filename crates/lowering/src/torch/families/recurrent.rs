@@ -4,6 +4,7 @@
 //! gates differently.
 
 use lodstone_model::{Attribute, AttributeValue, ByteString};
+use lodstone_schema::numbers::length;
 
 use super::linear::linear_of;
 use super::pieces::concat_all;
@@ -69,11 +70,12 @@ fn network(node: &mut Node<'_>, cell: &Cell) -> Outcome<Vec<Value>> {
     if node.arguments.flag("train")? && dropout != 0.0 {
         return Err("it draws random numbers in training".into());
     }
-    let directions = if node.arguments.flag("bidirectional")? { 2_i64 } else { 1 };
+    let directions = if node.arguments.flag("bidirectional")? { 2 } else { 1 };
     let batch_first = node.arguments.flag("batch_first")?;
     let each = if has_biases { 4 } else { 2 };
-    let count = usize::try_from(layers.saturating_mul(directions)).unwrap_or(usize::MAX);
-    if !(1..=1 << 10).contains(&layers) || weights.len() != count.saturating_mul(each) {
+    let of_layer: usize = each * directions;
+    let count = usize::try_from(layers).ok().filter(|layers| (1..=1 << 10).contains(layers));
+    if count.map(|layers| layers * of_layer) != Some(weights.len()) {
         // Projections of the state have one weight more.
         let expected =
             format!("{each} weights for each of {layers} layers and {directions} directions");
@@ -95,7 +97,7 @@ fn network(node: &mut Node<'_>, cell: &Cell) -> Outcome<Vec<Value>> {
         false => states,
     };
     let mut last: Vec<Vec<Value>> = vec![Vec::new(); wanted];
-    let mut of_layers = weights.chunks(each * usize::try_from(directions).unwrap_or(1));
+    let (mut of_layers, directions) = (weights.chunks(of_layer), length(directions));
     for layer in 0..layers {
         let own = of_layers.next().ok_or("a weight is missing")?;
         let (first, end) = (layer * directions, (layer + 1) * directions);
@@ -188,7 +190,7 @@ fn gates(node: &mut Node<'_>, hidden: &Value) -> Outcome<(Value, Value)> {
 
 /// Splits along the last axis.
 fn parts<const N: usize>(node: &mut Node<'_>, x: &Value) -> Outcome<[Value; N]> {
-    let count = i64::try_from(N).unwrap_or(1);
+    let count = length(N);
     node.emit_all("Split", &[Some(x)], [int("axis", -1), int("num_outputs", count)])
 }
 

@@ -164,7 +164,7 @@ fn place_of(node: &mut Node<'_>, kind: &str) -> Outcome {
             let flat = node.reshape(&x, &[-1])?;
             let place = arg(node, kind, &flat, 0, false)?;
             match keeps {
-                true => node.reshape(&place, &vec![1; x.rank()?]),
+                true => node.reshape(&place, &vec![1; x.rank()?.count()]),
                 false => Ok(place),
             }
         }
@@ -199,6 +199,7 @@ fn spread(node: &mut Node<'_>, roots: bool) -> Outcome<(Value, Value)> {
     let x = node.tensor("self")?;
     let (axes, keeps) = range(node, &x)?;
     let correction = match node.arguments.has("correction") {
+        // `None` is 1, as in PyTorch.
         true => node.arguments.optional_float("correction")?.unwrap_or(1.0),
         false if node.arguments.has("unbiased") => {
             f64::from(u8::from(node.arguments.flag("unbiased")?))
@@ -307,7 +308,7 @@ fn logsumexp(node: &mut Node<'_>) -> Outcome {
     reduced(node, "ReduceLogSumExp", &x, &axes, keeps)
 }
 
-/// A norm of vectors; `None` is 2.
+/// A norm of vectors.
 fn norm(node: &mut Node<'_>, order: Option<f64>) -> Outcome {
     let x = node.tensor("self")?;
     let (axes, keeps) = range(node, &x)?;
@@ -320,6 +321,7 @@ fn norm(node: &mut Node<'_>, order: Option<f64>) -> Outcome {
         None => float_type(x.dtype())?,
     };
     let x = node.cast(&x, dtype)?;
+    // `None` is the Euclidean norm.
     let order = order.unwrap_or(2.0);
     let size = |node: &mut Node<'_>| node.call("Abs", &[&x], []);
     match () {
@@ -362,7 +364,7 @@ fn linalg_norm(node: &mut Node<'_>) -> Outcome {
         let x = node.tensor("self")?;
         let count = match node.arguments.has("dim") {
             true => node.arguments.ints("dim")?.len(),
-            false => x.rank()?,
+            false => x.rank()?.count(),
         };
         if count > 1 {
             return Err("norms of matrices are not supported".into());

@@ -1,5 +1,6 @@
 //! Other dims for the same elements.
 
+use lodstone_schema::numbers::{exact, length};
 use lodstone_schema::{Code, Finding};
 
 use crate::onnx::{Value, text};
@@ -118,8 +119,11 @@ fn flatten(node: &mut Node<'_>) -> Outcome {
         match axis {
             _ if axis == first => {
                 let dims: Option<Vec<i64>> = (first..=last).map(|axis| dim_of(&x, axis)).collect();
-                let size = dims.map(|dims| product(&dims)).transpose()?;
-                shape.push(Size::Known(size.unwrap_or(-1)));
+                shape.push(Size::Known(match dims {
+                    Some(dims) => product(&dims)?,
+                    // It is inferred.
+                    None => -1,
+                }));
             }
             _ if axis > first && axis <= last => {}
             _ => shape.push(node.size_of(&x, axis)?),
@@ -231,8 +235,10 @@ fn squeeze(node: &mut Node<'_>) -> Outcome {
         }
     };
     let mut removed = Vec::new();
-    for axis in axes.into_iter().filter(|axis| *axis < rank(&x).unwrap_or(0)) {
+    for axis in axes {
         match dim_of(&x, axis) {
+            // A scalar has the axis 0, but no dim.
+            _ if axis >= rank(&x)? => {}
             Some(1) => removed.push(axis),
             // In exported programs, a dim without a known size is not 1.
             None if !node.arguments.is_declared => {
@@ -256,7 +262,7 @@ fn squeeze(node: &mut Node<'_>) -> Outcome {
 fn expand(node: &mut Node<'_>) -> Outcome {
     let x = node.tensor("self")?;
     let sizes = node.arguments.sizes("size")?;
-    let lead = i64::try_from(sizes.len()).unwrap_or(0) - rank(&x)?;
+    let lead = length(sizes.len()) - rank(&x)?;
     if lead < 0 {
         return Err(wrong(
             "size",
@@ -284,21 +290,7 @@ fn expand_as(node: &mut Node<'_>) -> Outcome {
 /// Broadcasts all tensors to their common dims.
 fn broadcast_tensors(node: &mut Node<'_>) -> Outcome<Vec<Value>> {
     let all = node.tensors("tensors")?;
-    let most = all.iter().map(rank).collect::<Outcome<Vec<_>>>()?.into_iter().max().unwrap_or(0);
-    let mut sizes = vec![Size::Known(1); usize::try_from(most).unwrap_or(0)];
-    for value in &all {
-        let lead = most - rank(value)?;
-        for axis in 0..rank(value)? {
-            let place = usize::try_from(axis + lead).unwrap_or(0);
-            let own = node.size_of(value, axis)?;
-            if let Some(size) = sizes.get_mut(place)
-                && !matches!(own, Size::Known(1))
-                && matches!(size, Size::Known(1) | Size::Value(_))
-            {
-                *size = own;
-            }
-        }
-    }
+    let sizes = node.broadcast_sizes(&all)?;
     all.iter().map(|value| node.expand_to(value, &sizes)).collect()
 }
 
@@ -306,13 +298,13 @@ fn repeat(node: &mut Node<'_>) -> Outcome {
     let x = node.tensor("self")?;
     let name = if node.arguments.has("repeats") { "repeats" } else { "dims" };
     let mut repeats = node.arguments.sizes(name)?;
-    let lead = i64::try_from(repeats.len()).unwrap_or(0) - rank(&x)?;
+    let lead = length(repeats.len()) - rank(&x)?;
     let mut x = x;
     if lead < 0 {
         if name == "repeats" {
             return Err(wrong(name, "a number for each dim", &repeats.len().to_string()));
         }
-        let missing = usize::try_from(-lead).unwrap_or(0);
+        let missing = exact(-lead)?;
         repeats.splice(0..0, std::iter::repeat_n(Size::Known(1), missing));
     }
     if lead > 64 {

@@ -2,11 +2,12 @@
 
 use lodstone_model::{DType, Dim};
 use lodstone_schema::Finding;
+use lodstone_schema::numbers::length;
 use lodstone_schema::onnx::infer::scaled_size;
 
 use crate::onnx::{Value, float, int, ints, text};
 use crate::torch::arguments::{Size, wrong};
-use crate::torch::node::{Node, Outcome, Rule, dim_of, rank, required_dim};
+use crate::torch::node::{Node, Outcome, Rule, dim_of, rank, rank_of, required_dim};
 
 pub(super) const RULES: &[(&str, Rule)] = &[
     ("aten::_upsample_bicubic2d_aa", Rule::One(|node| resized(node, &CUBIC_AA))),
@@ -69,10 +70,10 @@ fn scales(node: &Node<'_>, count: usize) -> Outcome<Option<Vec<f64>>> {
 fn resized(node: &mut Node<'_>, mode: &Mode) -> Outcome {
     let name = if node.arguments.has("input") { "input" } else { "self" };
     let x = node.tensor(name)?;
-    let count = usize::try_from(rank(&x)? - 2).unwrap_or(0);
-    if !(1..=3).contains(&count) {
-        return Err(format!("expected images of rank 3 to 5, found {}", rank(&x)?).into());
-    }
+    let count = match rank_of(&x)?.count() {
+        rank @ 3..=5 => rank - 2,
+        rank => return Err(format!("expected images of rank 3 to 5, found {rank}").into()),
+    };
     let aligns = node.arguments.has("align_corners") && node.arguments.flag("align_corners")?;
     let scales = scales(node, count)?;
     let sizes = node.arguments.optional_sizes("output_size")?;
@@ -151,8 +152,7 @@ fn picked(
     scales: Option<&[f64]>,
 ) -> Outcome<Option<Value>> {
     let mut all = Vec::new();
-    for (index, size) in sizes.iter().enumerate() {
-        let axis = i64::try_from(index).unwrap_or(0) + 2;
+    for (index, (axis, size)) in (2..).zip(sizes).enumerate() {
         let (Some(dim), Size::Known(size)) = (dim_of(x, axis), size) else { return Ok(None) };
         if !(1..=1 << 16).contains(size) || dim < 1 {
             return Ok(None);
@@ -167,7 +167,7 @@ fn picked(
         all.push((axis, dim, (0..*size).map(place).collect::<Vec<i64>>()));
     }
     let is_whole = |(_, dim, places): &(i64, i64, Vec<i64>)| {
-        let factor = i64::try_from(places.len()).unwrap_or(0) / dim;
+        let factor = length(places.len()) / dim;
         (0..).zip(places).all(|(at, place)| factor > 0 && *place == at / factor)
     };
     if all.iter().all(is_whole) {

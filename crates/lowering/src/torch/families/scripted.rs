@@ -2,6 +2,7 @@
 //! meaning.
 
 use lodstone_model::{AttributeValue, DType, ValueType};
+use lodstone_schema::numbers;
 use lodstone_schema::torch::{script_code, script_type};
 
 use super::create::with_value;
@@ -75,7 +76,7 @@ fn listed(node: &Node<'_>) -> Outcome<Result<Value, Vec<Value>>> {
 fn length(node: &mut Node<'_>) -> Outcome {
     match listed(node)? {
         Ok(list) => node.call("SequenceLength", &[&list], []),
-        Err(all) => Ok(node.long(i64::try_from(all.len()).unwrap_or(i64::MAX))),
+        Err(all) => Ok(node.long(numbers::length(all.len()))),
     }
 }
 
@@ -84,7 +85,7 @@ fn item(node: &mut Node<'_>) -> Outcome {
     let list = match (listed(node)?, &place) {
         (Ok(list), _) => list,
         (Err(all), Size::Known(place)) => {
-            let count = i64::try_from(all.len()).unwrap_or(i64::MAX);
+            let count = numbers::length(all.len());
             let at = if *place < 0 { place.saturating_add(count) } else { *place };
             let found = usize::try_from(at).ok().and_then(|at| all.get(at)).cloned();
             return found.ok_or_else(|| format!("there is no item {place} of {count}").into());

@@ -1,6 +1,7 @@
 //! Functions of each element.
 
 use lodstone_model::DType;
+use lodstone_schema::numbers::exact;
 
 use crate::onnx::{Value, int};
 use crate::torch::node::{Node, Outcome, Rule};
@@ -196,6 +197,7 @@ fn frac(node: &mut Node<'_>) -> Outcome {
 /// Rounds half to even, to a number of decimals.
 fn round(node: &mut Node<'_>) -> Outcome {
     let x = node.tensor("self")?;
+    // Without the argument, it rounds to integers.
     let decimals = node.arguments.optional_int("decimals")?.unwrap_or(0);
     if category(x.dtype())? != Category::Float {
         return match decimals {
@@ -206,7 +208,7 @@ fn round(node: &mut Node<'_>) -> Outcome {
     if decimals == 0 {
         return node.call("Round", &[&x], []);
     }
-    let power = i32::try_from(decimals.clamp(-300, 300)).unwrap_or(0).abs();
+    let power = exact::<i32, i64>(decimals.clamp(-300, 300))?.abs();
     let factor = node.number(x.dtype(), 10f64.powi(power))?;
     let scaled = if decimals > 0 { node.mul(&x, &factor)? } else { node.div(&x, &factor)? };
     let rounded = node.call("Round", &[&scaled], [])?;
@@ -292,6 +294,7 @@ pub(super) fn largest(dtype: DType) -> f64 {
 
 fn nan_to_num(node: &mut Node<'_>) -> Outcome {
     let x = node.tensor("self")?;
+    // `None` is 0, as in PyTorch.
     let nan = node.arguments.optional_float("nan")?.unwrap_or(0.0);
     let most = node.arguments.optional_float("posinf")?.unwrap_or(largest(x.dtype()));
     let least = node.arguments.optional_float("neginf")?.unwrap_or(-largest(x.dtype()));

@@ -129,7 +129,7 @@ impl Normalized {
     fn new(rewrite: &mut Rewrite<'_>, op: &Op) -> Result<Self, Finding> {
         let x = input(op, 0);
         let rank = rewrite.rank(x)?;
-        let first = axis_of(int_of(op, "axis", -1), rank)?;
+        let first = axis_of(int_of(op, "axis", -1), rank)?.index();
         let axes: Vec<i64> = (0..).take(rank).skip(first).collect();
         let axes = rewrite.longs(&axes);
         let (value, dtype, narrow) = widened(rewrite, op)?;

@@ -105,7 +105,7 @@ fn split(rewrite: &mut Rewrite<'_>, op: &Op) -> Done {
     let count = i64::try_from(op.output("").len()).unwrap_or(i64::MAX);
     let sizes = match input(op, 1) {
         "" => {
-            let at = axis_of(axis, rewrite.rank(x)?)?;
+            let at = axis_of(axis, rewrite.rank(x)?)?.index();
             let whole = rewrite.dim(x, at)?;
             // The last part is smaller.
             let part = whole.checked_add(count - 1).and_then(|it| it.checked_div(count));
@@ -166,7 +166,7 @@ fn pad(rewrite: &mut Rewrite<'_>, op: &Op) -> Done {
     let rank = rewrite.rank(x)?;
     let mut all = vec![0; 2 * rank];
     for (index, axis) in axes.iter().enumerate() {
-        let axis = axis_of(*axis, rank)?;
+        let axis = axis_of(*axis, rank)?.index();
         for (place, from) in [(axis, index), (axis + rank, index + axes.len())] {
             let (Some(pad), Some(value)) = (all.get_mut(place), found.get(from)) else {
                 return Err("has fewer pads than axes".into());
@@ -220,18 +220,18 @@ fn resize(rewrite: &mut Rewrite<'_>, op: &Op) -> Done {
 fn along_axis(rewrite: &mut Rewrite<'_>, op: &Op) -> Done {
     let x = input(op, 0);
     let rank = rewrite.rank(x)?;
-    let axis = axis_of(int_of(op, "axis", -1), rank)?;
+    let (axis, last) = (axis_of(int_of(op, "axis", -1), rank)?, axis_of(-1, rank)?);
     let mut order: Vec<i64> = (0..).take(rank).collect();
-    let last = order.last().copied().unwrap_or(0);
-    if axis + 1 == rank {
-        rewrite.put(&op.kind, &[x], vec![int("axis", last)], &outputs(op));
+    let at_end = int("axis", last.number());
+    if axis == last {
+        rewrite.put(&op.kind, &[x], vec![at_end], &outputs(op));
         return Ok(());
     }
     // The axis is exchanged with the last one.
-    order.swap(axis, rank - 1);
+    order.swap(axis.index(), last.index());
     let moved = rewrite.emit("Transpose", &[x], vec![ints("perm", &order)])?;
     let made = rewrite.fresh(&op.kind);
-    rewrite.put(&op.kind, &[&moved], vec![int("axis", last)], &[&made]);
+    rewrite.put(&op.kind, &[&moved], vec![at_end], &[&made]);
     rewrite.put("Transpose", &[&made], vec![ints("perm", &order)], &outputs(op));
     Ok(())
 }
@@ -289,7 +289,7 @@ fn dft(rewrite: &mut Rewrite<'_>, op: &Op) -> Done {
         return Err("transforms half of a spectrum".into());
     }
     let rank = rewrite.rank(input(op, 0))?;
-    let axis = i64::try_from(axis_of(axis, rank)?).unwrap_or(i64::MAX);
+    let axis = axis_of(axis, rank)?.number();
     let args: Vec<&str> = inputs(op).into_iter().take(2).collect();
     let attributes = op.attributes.iter().cloned().chain([int("axis", axis)]).collect();
     rewrite.put("DFT", &args, attributes, &outputs(op));

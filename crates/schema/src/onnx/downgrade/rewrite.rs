@@ -12,6 +12,7 @@ use super::super::dtype;
 use super::super::infer::{NoBodies, ValueInfo, infer_op};
 use super::super::names::Names;
 use crate::Finding;
+use crate::numbers::{Axis, Rank};
 
 /// An operator that replaces another one.
 #[derive(Debug)]
@@ -228,11 +229,8 @@ impl<'a> Rewrite<'a> {
 ///
 /// # Errors
 /// If the tensor does not have it.
-pub(super) fn axis_of(axis: i64, rank: usize) -> Result<usize, Finding> {
-    let signed = i64::try_from(rank).unwrap_or(i64::MAX);
-    let place = if axis < 0 { axis.saturating_add(signed) } else { axis };
-    let place = usize::try_from(place).ok().filter(|place| *place < rank);
-    place.ok_or_else(|| format!("axis {axis} does not exist, the rank is {rank}").into())
+pub(super) fn axis_of(axis: i64, rank: usize) -> Result<Axis, Finding> {
+    Rank::new(rank).axis(axis)
 }
 
 /// Returns the name of an input; empty if it is omitted.

@@ -4,6 +4,7 @@ use lodstone_model::{DType, Dim, TensorType, ValueType};
 
 use super::value::UNDEFINED;
 use crate::Finding;
+use crate::numbers::{Axis, Rank};
 
 /// The maximum rank that inference follows; frameworks support at most 64 dims.
 pub(super) const MAX_RANK: usize = 256;
@@ -171,13 +172,7 @@ pub(super) fn mapped(
 
 /// Returns the index of an axis, which may count from the end.
 pub(super) fn axis_of(axis: i64, rank: usize) -> Checked<usize> {
-    let signed = i64::try_from(rank).unwrap_or(i64::MAX);
-    let place = if axis < 0 { axis.checked_add(signed) } else { Some(axis) };
-    let place = place.and_then(|place| usize::try_from(place).ok()).filter(|place| *place < rank);
-    place.ok_or_else(|| match rank {
-        0 => format!("expected no axis of a scalar, found {axis}").into(),
-        _ => format!("expected an axis from -{rank} to {}, found {axis}", rank - 1).into(),
-    })
+    Rank::new(rank).axis(axis).map(Axis::index)
 }
 
 /// Returns which of `rank` axes are listed, each at most once.

@@ -4,6 +4,7 @@ use lodstone_model::{AttributeValue, Block, Dim, Operand, ValueType, Var};
 
 use super::change::{Change, attribute, op};
 use crate::Finding;
+use crate::numbers::length;
 
 fn ints(name: &str, numbers: Vec<i64>) -> lodstone_model::Attribute {
     attribute(name, AttributeValue::Longs(numbers))
@@ -19,14 +20,13 @@ pub(super) fn broadcast(change: &mut Change<'_>) -> Result<(), Finding> {
     let Some(axis) = axis.filter(|_| broadcast == Some(1)) else { return Ok(()) };
     let second = change.input(1).to_owned();
     let (first_rank, rank) = (change.rank(change.input(0))?, change.rank(&second)?);
-    let signed = |rank| i64::try_from(rank).unwrap_or(i64::MAX);
-    let axis = if axis < 0 { axis.saturating_add(signed(first_rank)) } else { axis };
-    let behind = signed(first_rank).saturating_sub(axis).saturating_sub(signed(rank));
+    let axis = if axis < 0 { axis.saturating_add(length(first_rank)) } else { axis };
+    let behind = length(first_rank).saturating_sub(axis).saturating_sub(length(rank));
     if axis < 0 || behind < 0 {
         return Err(format!("broadcasts {rank} dims from axis {axis} of {first_rank}").into());
     }
     if behind > 0 {
-        let axes = (signed(rank)..signed(rank) + behind).collect();
+        let axes = (length(rank)..length(rank) + behind).collect();
         let wider = change.before("Unsqueeze", [&second], vec![ints("axes", axes)]);
         change.set_input(1, wider);
     }
@@ -44,7 +44,7 @@ pub(super) fn slope(change: &mut Change<'_>) -> Result<(), Finding> {
     // [channels] beside [batch, channels, ..].
     let behind = change.rank(change.input(0))?.saturating_sub(2);
     if behind > 0 {
-        let axes = (1..=i64::try_from(behind).unwrap_or(i64::MAX)).collect();
+        let axes = (1..=length(behind)).collect();
         let wider = change.before("Unsqueeze", [&slope], vec![ints("axes", axes)]);
         change.set_input(1, wider);
     }
