@@ -328,6 +328,7 @@ impl Shared<'_> {
     fn work(&self) {
         self.busy.fetch_add(1, Ordering::SeqCst);
         let _busy = Counted(&self.busy);
+        // Any part is one to begin with.
         let own = rayon::current_thread_index().unwrap_or(0) % self.parts.len();
         let (others, first) = self.parts.split_at(own);
         let mut parts = first.iter().chain(others).enumerate().peekable();
@@ -366,7 +367,7 @@ fn locked<T>(it: &Mutex<T>) -> MutexGuard<'_, T> {
 
 /// Returns the number of threads that [`each`] uses here.
 pub(crate) fn sharing() -> usize {
-    rayon::current_thread_index().map_or(1, |_| rayon::current_num_threads())
+    if rayon::current_thread_index().is_some() { rayon::current_num_threads() } else { 1 }
 }
 
 #[cfg(test)]

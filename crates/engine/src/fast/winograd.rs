@@ -5,6 +5,7 @@
 //! points, the channels are multiplied as matrices, and the products are transformed to results. A result depends on the
 //! elements of its own window alone. One that is infinite may make it NaN.
 
+use crate::dims::rows_of;
 use std::ops::Range;
 
 use pulp::{Simd, WithSimd};
@@ -63,7 +64,7 @@ impl Winograd {
         let (size, mut window) = ([POINTS, channels, results], Vec::new());
         let filters =
             PackedMatrix::with_groups(size, channels, allocate, |[channel, first], points| {
-                let count = points.first().map_or(0, |point| point.len());
+                let Some(count) = points.first().map(|point| point.len()) else { return };
                 window.resize(WINDOW * count, 0.0);
                 for (element, into) in window.chunks_exact_mut(count.max(1)).enumerate() {
                     read([element, channel, first], into);
@@ -112,7 +113,7 @@ impl Winograd {
     ) -> Outcome<()> {
         let ([height, width], [rows, columns]) = (geometry.image, geometry.steps);
         let ([down, across], size) = (tiles(geometry), rows * columns * self.results);
-        let examples = out.len().checked_div(size).unwrap_or(0);
+        let examples = rows_of(size, out.len());
         // As many parts for each thread, of whole lines of tiles.
         let all = down * across;
         let parts = (all.div_ceil(self.at_once(all)) * examples).next_multiple_of(sharing());

@@ -4,6 +4,7 @@
 //! the first-level cache if that is large enough (`tile.rs`), and a tile of the result in registers. Every element is summed
 //! in the order of the inner dim, by one thread: results do not depend on the number of threads.
 
+use crate::dims::rows_of;
 use std::ops::Range;
 
 use pulp::{Simd, WithSimd};
@@ -37,7 +38,7 @@ impl PackedMatrix {
         finish_block: impl Fn(usize, &mut [f32]) -> Outcome<()> + Sync,
     ) -> Outcome<()> {
         let width = self.width();
-        let count = out.len().checked_div(width).unwrap_or(0);
+        let count = rows_of(width, out.len());
         let panels = self.columns.div_ceil(self.tile.columns);
         let threads =
             sharing().min(count.saturating_mul(self.panels.len()) / MIN_MULTIPLICATIONS).max(1);

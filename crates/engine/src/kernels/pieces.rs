@@ -1,11 +1,12 @@
 //! Reshaping, transposing, slicing, splitting and concatenation.
 
 use crate::call::{Call, Outputs, one};
-use crate::dims::{at_mut, axis, common, count, dim_at, dims_from, long};
+use crate::dims::{at_mut, axis, common, count, dim_at, dims_from, long, rows_of};
 use crate::error::Outcome;
 use crate::fast;
 use crate::operator::Operator;
 use crate::tensor::{Dense, Slice};
+use lodstone_schema::Finding;
 
 /// The operators of this family.
 pub(super) const OPERATORS: &[Operator] = &[
@@ -43,8 +44,8 @@ fn transposed(call: &Call<'_>) -> Outputs {
 
 fn concat(call: &Call<'_>) -> Outputs {
     let items = call.all();
-    let rank = items.first().map_or(0, |item| item.shape().len());
-    let at = axis(call.int("axis", 0), rank)?;
+    let first = items.first().ok_or("the inputs are missing")?;
+    let at = axis(call.int("axis", 0), first.dims().len())?;
     // Empty tensors contribute nothing.
     let some: Vec<_> = items.iter().filter(|item| !item.shape().contains(&0)).cloned().collect();
     one(Dense::joined(if some.is_empty() { &items } else { &some }, at)?)
@@ -78,7 +79,7 @@ fn reshape(call: &Call<'_>) -> Outputs {
     let so_far = so_far.ok_or("the shape is too large")?;
     if let Some(rest) = dims.iter().position(|dim| *dim == -1) {
         // With another dim of 0 the tensor is empty, whatever this one is.
-        *at_mut(&mut dims_now, rest)? = whole.checked_div(so_far).unwrap_or(0);
+        *at_mut(&mut dims_now, rest)? = rows_of(so_far, whole);
     }
     if dims_now.iter().product::<usize>() != whole {
         let wrong = format!("expected the same number of elements as {shape:?}, found {dims:?}");
@@ -91,8 +92,8 @@ fn shape(call: &Call<'_>) -> Outputs {
     let shape = call.input(0)?.shape();
     let rank = long(shape.len());
     // A range that starts before the first dim starts with it.
-    let place = |at: i64| usize::try_from(if at < 0 { at + rank } else { at }).unwrap_or(0);
-    let (start, end) = (place(call.int("start", 0)), place(call.int("end", rank)));
+    let place = |at: i64| count(if at < 0 { (at + rank).max(0) } else { at });
+    let (start, end) = (place(call.int("start", 0))?, place(call.int("end", rank))?);
     let part = shape.iter().take(end).skip(start);
     let dims: Vec<i64> = part.map(|dim| long(*dim)).collect();
     one(Dense::longs(&dims))
@@ -183,7 +184,7 @@ fn unsqueeze(call: &Call<'_>) -> Outputs {
     let rank = x.shape().len() + axes.len();
     let new: Vec<usize> = axes.iter().map(|at| axis(*at, rank)).collect::<Outcome<_>>()?;
     let mut old = x.shape().into_iter();
-    // An axis that is listed twice leaves one more dim to fill.
-    let dims = (0..rank).map(|at| if new.contains(&at) { 1 } else { old.next().unwrap_or(1) });
-    one(x.reshaped(dims.collect::<Vec<_>>())?)
+    let twice = || Finding::from(format!("expected distinct axes, found {axes:?}"));
+    let dim = |at| if new.contains(&at) { Ok(1) } else { old.next().ok_or_else(twice) };
+    one(x.reshaped((0..rank).map(dim).collect::<Outcome<Vec<_>>>()?)?)
 }

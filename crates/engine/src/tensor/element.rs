@@ -1,5 +1,6 @@
 //! The types of elements in memory.
 
+use crate::error::Outcome;
 use half::{bf16, f16};
 use lodstone_model::DType;
 use lodstone_schema::Finding;
@@ -178,6 +179,11 @@ macro_rules! bits_of {
             _ => $otherwise,
         }
     };
+}
+
+/// Returns the size of an element in bits.
+pub(crate) fn bits(dtype: DType) -> Outcome<u32> {
+    dtype.bits().ok_or_else(|| unsupported(dtype))
 }
 
 /// The finding for a type of elements that kernels do not compute with.

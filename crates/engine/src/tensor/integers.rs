@@ -1,6 +1,7 @@
 //! Arithmetic of integers that wraps around.
 
 use lodstone_model::DType;
+use std::num::NonZero;
 
 use super::dense::Dense;
 use super::element::Number;
@@ -57,19 +58,25 @@ integer!(u16, |x| x, x.min(1));
 integer!(u8, |x| x, x.min(1));
 
 fn divided(a: i64, b: i64, how: Division) -> i64 {
-    match (how, a.checked_rem(b).unwrap_or(0)) {
-        (Division::Quotient, _) if b == -1 => a.wrapping_neg(),
+    match (how, b) {
+        (Division::Quotient, -1) => a.wrapping_neg(),
+        // Not of 0, as `Dense::divided` checks before.
         (Division::Quotient, _) => a.checked_div(b).unwrap_or(0),
-        (Division::Modulus, rest) if rest != 0 && (rest < 0) != (b < 0) => rest.wrapping_add(b),
-        (_, rest) => rest,
+        (Division::Remainder | Division::Modulus, _) => {
+            // By -1, nothing is left, even of the lowest integer; by 0, see above.
+            let rest = a.checked_rem(b).unwrap_or(0);
+            let is_turned = rest != 0 && (rest < 0) != (b < 0);
+            if is_turned && how == Division::Modulus { rest.wrapping_add(b) } else { rest }
+        }
     }
 }
 
 fn divided_unsigned(a: u64, b: u64, how: Division) -> u64 {
-    match how {
-        Division::Quotient => a.checked_div(b).unwrap_or(0),
-        Division::Remainder | Division::Modulus => a.checked_rem(b).unwrap_or(0),
-    }
+    // Not by 0, as `Dense::divided` checks before.
+    NonZero::new(b).map_or(0, |b| match how {
+        Division::Quotient => a / b,
+        Division::Remainder | Division::Modulus => a % b,
+    })
 }
 
 /// Returns a function of all integers of a tensor: `integers!(tensor, T => |x| x.absolute())`.
@@ -108,7 +115,7 @@ impl Dense {
     /// Returns the bits of integers, moved by those of another tensor; elements that are moved out are lost.
     pub(crate) fn moved(&self, by: &Self, is_left: bool) -> Outcome<Self> {
         check_alike(self, by)?;
-        let width = i64::from(self.dtype().bits().unwrap_or(64));
+        let width = i64::from(self.bits());
         let count = |by: i64| u32::try_from(by).ok().filter(|_| by < width);
         let signed = |a: i64, by: i64| match count(by) {
             Some(by) if is_left => a << by,

@@ -4,6 +4,7 @@
 
 use lodstone_model::DType;
 use lodstone_schema::Finding;
+use lodstone_schema::places::at;
 
 use crate::call::{Call, Outputs, all};
 use crate::dims::{bounded, count, dim_at, long};
@@ -143,10 +144,10 @@ fn multi_head(call: &Call<'_>) -> Outputs {
         x.cut(3, at, at + 1)?.reshaped(vec![batch, length, many * size])
     };
     let input = |number: usize| call.input(number)?.widened();
-    let of_keys = call.optional(1).map_or(0, |keys| keys.shape().len());
+    let of_keys = call.optional(1).map(|keys| keys.dims().len());
     let [q, k, v] = match (query.shape().len(), of_keys) {
         (5, _) => [packed(0, 0, 3)?, packed(0, 1, 3)?, packed(0, 2, 3)?],
-        (_, 5) => [input(0)?, packed(1, 0, 2)?, packed(1, 1, 2)?],
+        (_, Some(5)) => [input(0)?, packed(1, 0, 2)?, packed(1, 1, 2)?],
         _ => [input(0)?, input(1)?, input(2)?],
     };
     let bias = call.optional(3).map(Dense::widened).transpose()?;
@@ -234,18 +235,18 @@ fn mask(call: &Call<'_>, masks: &Masks<'_>, dims: [usize; 3]) -> Outcome<Option<
     }
     let list = masks.mask.map(Dense::to_longs).transpose()?.unwrap_or_default();
     let shape = masks.mask.map(Dense::shape).unwrap_or_default();
-    let at = |place: usize| list.get(place).copied().unwrap_or(0);
-    let attends: Box<dyn Fn(usize, usize, usize) -> bool> = match *shape.as_slice() {
-        [] if masks.mask.is_none() => Box::new(|_, _, _| true),
-        [length] if length == batch => Box::new(|row, _, key| long(key) < at(row)),
+    let at = |place: usize| at(&list, place);
+    let attends: Box<dyn Fn(usize, usize, usize) -> Outcome<bool>> = match *shape.as_slice() {
+        [] if masks.mask.is_none() => Box::new(|_, _, _| Ok(true)),
+        [length] if length == batch => Box::new(|row, _, key| Ok(long(key) < at(row)?)),
         [length] if Some(length) == batch.checked_mul(2) => {
-            Box::new(|row, _, key| long(key) < at(row) && long(key) >= at(batch + row))
+            Box::new(|row, _, key| Ok(long(key) < at(row)? && long(key) >= at(batch + row)?))
         }
         [rows, length] if rows == batch && length == keys => {
-            Box::new(|row, _, key| at(row * keys + key) > 0)
+            Box::new(|row, _, key| Ok(at(row * keys + key)? > 0))
         }
         [rows, many, length] if [rows, many, length] == dims => {
-            Box::new(|row, query, key| at((row * queries + query) * keys + key) > 0)
+            Box::new(|row, query, key| Ok(at((row * queries + query) * keys + key)? > 0))
         }
         _ => return Err(format!("a mask of {shape:?} does not fit {dims:?}").into()),
     };
@@ -255,13 +256,13 @@ fn mask(call: &Call<'_>, masks: &Masks<'_>, dims: [usize; 3]) -> Outcome<Option<
     for row in 0..batch {
         for query in 0..queries {
             let last = masks.past + query;
-            made.extend((0..keys).map(|key| {
-                match (is_causal && key > last, attends(row, query, key)) {
+            for key in 0..keys {
+                made.push(match (is_causal && key > last, attends(row, query, key)?) {
                     (true, _) => f64::from(f32::MIN),
                     (false, true) => 0.0,
                     (false, false) => hidden,
-                }
-            }));
+                });
+            }
         }
     }
     let made = Dense::numbers(made, DType::Float32, &[batch, 1, queries, keys])?;
