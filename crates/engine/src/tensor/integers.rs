@@ -1,7 +1,6 @@
 //! Arithmetic of integers that wraps around.
 
 use lodstone_model::DType;
-use std::num::NonZero;
 
 use super::dense::Dense;
 use super::element::Number;
@@ -58,25 +57,27 @@ integer!(u16, |x| x, x.min(1));
 integer!(u8, |x| x, x.min(1));
 
 fn divided(a: i64, b: i64, how: Division) -> i64 {
-    match (how, b) {
-        (Division::Quotient, -1) => a.wrapping_neg(),
-        // Not of 0, as `Dense::divided` checks before.
-        (Division::Quotient, _) => a.checked_div(b).unwrap_or(0),
-        (Division::Remainder | Division::Modulus, _) => {
-            // By -1, nothing is left, even of the lowest integer; by 0, see above.
-            let rest = a.checked_rem(b).unwrap_or(0);
-            let is_turned = rest != 0 && (rest < 0) != (b < 0);
-            if is_turned && how == Division::Modulus { rest.wrapping_add(b) } else { rest }
-        }
+    let (quotient, rest) = match b {
+        // `Dense::divided` has checked that no divisor is.
+        0 => return 0,
+        // The lowest integer wraps.
+        -1 => (a.wrapping_neg(), 0),
+        _ => (a / b, a % b),
+    };
+    match how {
+        Division::Quotient => quotient,
+        Division::Modulus if rest != 0 && (rest < 0) != (b < 0) => rest.wrapping_add(b),
+        Division::Remainder | Division::Modulus => rest,
     }
 }
 
 fn divided_unsigned(a: u64, b: u64, how: Division) -> u64 {
-    // Not by 0, as `Dense::divided` checks before.
-    NonZero::new(b).map_or(0, |b| match how {
-        Division::Quotient => a / b,
-        Division::Remainder | Division::Modulus => a % b,
-    })
+    match (how, b) {
+        // As above.
+        (_, 0) => 0,
+        (Division::Quotient, _) => a / b,
+        (Division::Remainder | Division::Modulus, _) => a % b,
+    }
 }
 
 /// Returns a function of all integers of a tensor: `integers!(tensor, T => |x| x.absolute())`.

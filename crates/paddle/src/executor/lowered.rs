@@ -3,6 +3,7 @@
 //! An operator is lowered to a program of ONNX's operators for the types of its inputs; the plan of that program is kept,
 //! and reused as long as the types stay the same.
 
+use crate::executor::value::rows;
 use std::cell::Cell;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -328,8 +329,7 @@ impl Written {
             Source::Made(numbers) => {
                 let levels = numbers.iter().map(|number| offsets(made.get(*number)));
                 let lod = Lod(levels.collect::<Result<_, _>>()?);
-                // A scalar has no rows.
-                let rows = tensor.shape.first().copied().unwrap_or(0);
+                let rows = rows(&tensor);
                 let wrong = |error| format!("the sequences do not match {rows} rows: {error}");
                 lod.check(rows).map_err(wrong)?;
                 lod

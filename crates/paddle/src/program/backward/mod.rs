@@ -319,7 +319,10 @@ fn beginning(vars: &HashMap<&str, &Var>, loss: &str) -> Result<Op> {
     let Some(tensor) = tensor else {
         return variable(loss, "expected a tensor as the loss");
     };
-    let shape = vec![1_i64; tensor.shape.as_ref().map_or(0, Vec::len)];
+    let Some(dims) = &tensor.shape else {
+        return variable(loss, "expected known dims of the loss");
+    };
+    let shape = vec![1_i64; dims.len()];
     let gradient = Variable::named(&gradient_of(loss));
     Operator::new("fill_constant")
         .output("Out", [&gradient])

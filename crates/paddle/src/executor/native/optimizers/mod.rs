@@ -210,7 +210,8 @@ impl Call<'_, '_> {
         match gradient {
             Gradient::Dense(grad) => T::each(T::chunks(&grad), old, new, rule),
             Gradient::Rows(grad) => {
-                let zeros = vec![T::ZERO.bytes(); old.first().map_or(0, |old| old.len())];
+                let first = old.first().ok_or_else(|| Finding::internal("there is no tensor"))?;
+                let zeros = vec![T::ZERO.bytes(); first.len()];
                 T::each(&zeros, old, new, rest);
                 for row in grad.rows() {
                     let (place, row) = row?;
