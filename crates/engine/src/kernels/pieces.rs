@@ -1,12 +1,13 @@
 //! Reshaping, transposing, slicing, splitting and concatenation.
 
+use std::collections::BTreeSet;
+
 use crate::call::{Call, Outputs, one};
 use crate::dims::{at_mut, axis, common, count, dim_at, dims_from, long, rows_of};
 use crate::error::Outcome;
 use crate::fast;
 use crate::operator::Operator;
 use crate::tensor::{Dense, Slice};
-use lodstone_schema::Finding;
 
 /// The operators of this family.
 pub(super) const OPERATORS: &[Operator] = &[
@@ -182,9 +183,10 @@ fn unsqueeze(call: &Call<'_>) -> Outputs {
     let x = call.input(0)?.clone();
     let axes = call.list(1)?;
     let rank = x.shape().len() + axes.len();
-    let new: Vec<usize> = axes.iter().map(|at| axis(*at, rank)).collect::<Outcome<_>>()?;
-    let mut old = x.shape().into_iter();
-    let twice = || Finding::from(format!("expected distinct axes, found {axes:?}"));
-    let dim = |at| if new.contains(&at) { Ok(1) } else { old.next().ok_or_else(twice) };
-    one(x.reshaped((0..rank).map(dim).collect::<Outcome<Vec<_>>>()?)?)
+    let new: BTreeSet<usize> = axes.iter().map(|at| axis(*at, rank)).collect::<Outcome<_>>()?;
+    let mut dims = x.shape();
+    // An axis that is listed twice leaves one more dim, of 1.
+    dims.resize(rank - new.len(), 1);
+    new.into_iter().for_each(|at| dims.insert(at, 1));
+    one(x.reshaped(dims)?)
 }

@@ -1,5 +1,6 @@
 //! The header of an array: a Python dict with three keys.
 
+use crate::lengths::{item, length};
 use std::path::{Path, PathBuf};
 
 use lodstone_model::DType;
@@ -279,7 +280,7 @@ impl<'a> Parser<'a, '_> {
                 _ => self.error(at, "a NumPy element type", quoted(descr)),
             });
         };
-        let bytes = dtype.bits().and_then(|bits| usize::try_from(bits / 8).ok()).unwrap_or(1);
+        let bytes = length(item(*dtype)?)?;
         if order == b'|' && bytes > 1 {
             return Err(self.error(at, "a byte order, `<` or `>`", quoted(descr)));
         }

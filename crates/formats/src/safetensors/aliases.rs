@@ -7,6 +7,7 @@
 //!
 //! Source of truth: `_remove_duplicate_names` and `save_model` of the Python package `safetensors` 0.8.
 
+use serde_json::Value;
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -85,9 +86,8 @@ pub(super) fn collapse<'a>(
     }
     let mut model = model.clone();
     if is_ambiguous {
-        let names: Vec<&String> = kept_by.keys().collect();
-        let names = serde_json::to_string(&names).unwrap_or_default();
-        model.metadata.insert(LIST_KEY.to_owned(), names);
+        let names: Vec<&str> = kept_by.keys().map(String::as_str).collect();
+        model.metadata.insert(LIST_KEY.to_owned(), Value::from(names).to_string());
     }
     model.parameters.retain(|parameter| !kept_by.contains_key(&parameter.name));
     model.metadata.extend(kept_by);

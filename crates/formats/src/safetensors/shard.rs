@@ -1,5 +1,6 @@
 //! Writes the tensors of one process of a distributed run, which are loaded one by one, and their checksums meanwhile.
 
+use crate::lengths::at_most;
 use std::collections::{BTreeMap, HashSet};
 
 use lodstone_model::DType;
@@ -103,8 +104,7 @@ impl Sums {
     fn update(&mut self, bytes: &[u8]) {
         let mut rest = bytes;
         while !rest.is_empty() {
-            let room = usize::try_from(PIECE - self.filled).unwrap_or(usize::MAX);
-            let (now, later) = rest.split_at(room.min(rest.len()));
+            let (now, later) = rest.split_at(at_most(PIECE - self.filled, rest.len()));
             self.current.update(now);
             self.filled += now.len() as u64;
             if self.filled == PIECE {

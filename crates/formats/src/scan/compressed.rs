@@ -13,6 +13,7 @@
 //!
 //! Dictionaries beside the data, and frames of zstd and lz4 that are to be skipped, are not supported: they are damage.
 
+use crate::lengths::at_most;
 use std::io::{self, Read};
 
 use bytes::Bytes;
@@ -222,7 +223,7 @@ fn some(decoder: &mut impl Read, left: u64, bytes: &mut Vec<u8>) -> Option<Strin
         }
         Err(error) => Some(damage(&error)),
         Ok(_) if bytes.len() as u64 - before > left => {
-            bytes.truncate(usize::try_from(before + left).unwrap_or(usize::MAX));
+            bytes.truncate(at_most(before + left, bytes.len()));
             Some(format!("it exceeds the scan limit of {left} bytes"))
         }
         Ok(_) => None,

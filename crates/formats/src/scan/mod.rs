@@ -24,6 +24,7 @@ mod compressed;
 mod look;
 mod text;
 
+use crate::lengths::at_most;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -206,7 +207,7 @@ pub fn pickles(
     limits: &Limits,
     effort: &mut Effort,
 ) -> Result<Pickles> {
-    let values = usize::try_from(blob.len().saturating_mul(VALUES_RATIO)).unwrap_or(usize::MAX);
+    let values = at_most(blob.len().saturating_mul(VALUES_RATIO), usize::MAX);
     let values = values.saturating_add(VALUES);
     let limits = limits.clone().with_nodes(limits.nodes.min(values));
     let steps = effort.steps.left.saturating_add(pickle::steps_of(blob));

@@ -1,5 +1,6 @@
 //! The table of opcodes, and the reader of a single one.
 
+use crate::lengths::length;
 use lodstone_store::{Blob, Cursor};
 
 use crate::error::Result;
@@ -237,7 +238,7 @@ fn line(cursor: &mut Cursor<'_>, blob: &Blob, name: &str, torn: bool) -> Result<
     let mut piece = Vec::new();
     let mut at = start;
     while at < blob.len() {
-        piece.resize(usize::try_from(PIECE.min(blob.len() - at)).unwrap_or(0), 0);
+        piece.resize(length(PIECE.min(blob.len() - at))?, 0);
         blob.read_at(at, &mut piece)?;
         if let Some(place) = piece.iter().position(|byte| *byte == b'\n') {
             let end = at + place as u64;

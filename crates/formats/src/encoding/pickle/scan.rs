@@ -1,5 +1,6 @@
 //! Lists what a pickle would import and call, without doing either, however damaged it is.
 
+use crate::lengths::length;
 use lodstone_model::Limits;
 use lodstone_store::Blob;
 
@@ -453,7 +454,7 @@ fn find_protocol(blob: &Blob, from: u64) -> Result<Option<u64>> {
     let mut at = from;
     let mut piece = Vec::new();
     while at + 1 < end {
-        piece.resize(usize::try_from(PIECE.min(end - at)).unwrap_or(0), 0);
+        piece.resize(length(PIECE.min(end - at))?, 0);
         blob.read_at(at, &mut piece)?;
         let found = piece.windows(2).position(|pair| matches!(pair, [0x80, 2..=5]));
         if let Some(found) = found {

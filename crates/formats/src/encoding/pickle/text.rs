@@ -1,5 +1,6 @@
 //! Strings, and bytes that protocol 2 writes as strings.
 
+use crate::lengths::length;
 use lodstone_store::{Blob, Derive, Error as StoreError};
 
 /// The encoding of a string.
@@ -226,7 +227,7 @@ fn walk(
     let (mut at, mut piece) = (start, Vec::new());
     while at < source.len() {
         let left = source.len() - at;
-        piece.resize(usize::try_from(STEP.min(left)).unwrap_or(0), 0);
+        piece.resize(length(STEP.min(left))?, 0);
         source.read_at(at, &mut piece)?;
         let is_last = piece.len() as u64 == left;
         let mut rest = piece.as_slice();

@@ -3,6 +3,7 @@
 //! Elements of a tensor that a schema does not pack take a tag each. They are found without being decoded, so that a
 //! file of any size is opened without a structure for each element.
 
+use crate::lengths::at_most;
 use lodstone_model::Limits;
 use lodstone_store::Blob;
 
@@ -36,7 +37,7 @@ pub(super) fn length(
     let mut state = State::Tag;
     'pieces: while at < end {
         limits.check_cancelled()?;
-        let size = usize::try_from(end - at).unwrap_or(PIECE).min(PIECE);
+        let size = at_most(end - at, PIECE);
         let (piece, _) = buffer.split_at_mut(size);
         blob.read_at(at, piece)?;
         for byte in piece {

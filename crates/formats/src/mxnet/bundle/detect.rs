@@ -1,5 +1,6 @@
 //! Detection of files that belong together.
 
+use crate::lengths::at_most;
 use lodstone_store::{Entry, Location, SourceFile};
 
 use super::block::{BLOCK, is_block};
@@ -29,7 +30,7 @@ pub(super) fn detect(probe: &Probe<'_>) -> bool {
 fn holds_arrays(path: &Location) -> bool {
     let mut head = [0; 32];
     let Ok(file) = SourceFile::open(path, false) else { return false };
-    let size = usize::try_from(file.len()).unwrap_or(usize::MAX).min(head.len());
+    let size = at_most(file.len(), head.len());
     let (head, _) = head.split_at_mut(size);
     file.read_at(0, head).is_ok() && (is_params(head, file.len()) || is_archive(head))
 }

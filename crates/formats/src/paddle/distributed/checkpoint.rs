@@ -136,10 +136,13 @@ fn assemble(name: &str, open: Open<'_>, limits: &Limits) -> Result<(Model, Vec<S
                 let found = format!("{} {:?} in `{file}`", tensor.dtype, tensor.shape);
                 return Err(odd(format!("a part {dtype} {expected:?}"), found));
             }
+            // A part without a range is whole.
             let start = place.range.map_or(0, |(start, _)| start);
             boxes.entry((place.offsets, sizes)).or_default().push((start, tensor.data));
         }
-        let item = u64::from(dtype.bits().unwrap_or(0)) / 8;
+        let item = dtype.bits().map(|bits| u64::from(bits) / 8);
+        let item =
+            item.ok_or_else(|| odd("elements of a known size".to_owned(), dtype.to_string()))?;
         let mut joined = Vec::with_capacity(boxes.len());
         for ((offsets, sizes), mut ranges) in boxes {
             ranges.sort_by_key(|(start, _)| *start);

@@ -1,5 +1,6 @@
 //! Reads tensors. Elements are skipped, not read.
 
+use crate::lengths::length;
 use lodstone_model::{Kind, Limits, Lod, Residual, Tensor};
 use lodstone_store::{Blob, Cursor};
 
@@ -253,7 +254,7 @@ fn lod(cursor: &mut Cursor<'_>) -> Result<Vec<Blob>> {
 
 fn decode(levels: &[Blob]) -> Result<Lod> {
     let level = |blob: &Blob| -> Result<Vec<u64>> {
-        let mut offsets = Vec::with_capacity(usize::try_from(blob.len() / 8).unwrap_or(0));
+        let mut offsets = Vec::with_capacity(length(blob.len() / 8)?);
         blob.for_each_chunk::<crate::error::Error>(|piece| {
             offsets.extend(piece.as_chunks().0.iter().copied().map(u64::from_le_bytes));
             Ok(())

@@ -26,13 +26,15 @@ struct Branch {
 }
 
 impl Evaluator<'_> {
-    /// Opens a block; returns its index.
-    pub(super) fn begin(&mut self) -> i32 {
-        let index = i32::try_from(self.blocks.len()).unwrap_or(i32::MAX);
-        let parent = self.open.last().map_or(0, |block| block.index);
+    /// Opens a block.
+    pub(super) fn begin(&mut self) -> Outcome<()> {
+        let index = i32::try_from(self.blocks.len());
+        let index = index.map_err(|_| self.failure("there are too many blocks"))?;
+        let around = self.open.last().ok_or_else(|| self.failure("no block is open"))?;
+        let parent = around.index;
         self.blocks.push(Block::default());
         self.open.push(Block { index, parent, ..Block::default() });
-        index
+        Ok(())
     }
 
     /// Closes the innermost block.
@@ -59,7 +61,7 @@ impl Evaluator<'_> {
         let mut scope = before.scope.clone();
         self.heap.clone_from(&before.heap);
         self.set.clone_from(&before.set);
-        self.begin();
+        self.begin()?;
         let flow = self.body(body, &mut scope);
         let block = self.open.pop().unwrap_or_default();
         let heap = self.heap.clone();

@@ -389,7 +389,7 @@ impl Evaluator<'_> {
                     None => Ok(Value::None),
                 };
                 let (start, end) = (bound(start)?, bound(end)?);
-                self.sliced(&object, &start, &end, 1)
+                self.sliced(&object, &start, &end, &Value::None)
             }
             Kind::Call { callee, arguments, named } => self.call(callee, arguments, named, scope),
             Kind::Tuple(items) => {

@@ -119,7 +119,7 @@ impl Evaluator<'_> {
         };
         let before = self.before(scope);
         let blocks = self.blocks.len();
-        self.begin();
+        self.begin()?;
         let mut inner = scope.clone();
         let number = self.declare(target.unwrap_or("i"), Some(Type::Int));
         let mut inputs = vec![number.to_string()];

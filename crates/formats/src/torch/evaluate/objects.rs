@@ -1,5 +1,7 @@
 //! Objects of the archive, and the parts of structures.
 
+use crate::lengths::at_most;
+use lodstone_schema::numbers::{Rank, length};
 use std::rc::Rc;
 
 use super::evaluator::{Evaluator, Outcome};
@@ -7,6 +9,12 @@ use super::value::{Callable, Cell, Place, Scope, Stored, Type, Value, is_same};
 use crate::encoding::pickle::{self, Id};
 use crate::torch::code::{Expression, FormalParameter};
 use crate::torch::object::{Kind, Objects, Value as Object};
+
+/// Returns a place between the values of a list; negative ones count from the end, and those beyond an end are there.
+pub(super) fn clipped(place: i64, count: usize) -> usize {
+    let place = if place < 0 { place.saturating_add(length(count)) } else { place };
+    at_most(place.max(0).cast_unsigned(), count)
+}
 
 /// The maximum number of nested structures among inputs, outputs and attributes.
 const MAX_NESTING: usize = 64;
@@ -382,10 +390,8 @@ impl Evaluator<'_> {
                 let items = self.items(object);
                 let items = items
                     .ok_or_else(|| self.failure(format!("a {} has no elements", object.kind())))?;
-                let count = i64::try_from(items.len()).unwrap_or(i64::MAX);
-                let place = if *number < 0 { number.saturating_add(count) } else { *number };
-                let item = usize::try_from(place).ok().and_then(|place| items.get(place));
-                match item {
+                let place = Rank::of(&items).axis(*number).ok();
+                match place.and_then(|place| items.get(place.index())) {
                     Some(item) => Ok(item.clone()),
                     None => {
                         self.raised = Some(format!("the index {number} is out of range"));
@@ -402,7 +408,7 @@ impl Evaluator<'_> {
         object: &Value,
         start: &Value,
         end: &Value,
-        step: i64,
+        step: &Value,
     ) -> Outcome {
         if self.raised.is_some() {
             return Ok(Value::Unset);
@@ -411,6 +417,9 @@ impl Evaluator<'_> {
             Value::None => Some(default),
             Value::Int(value) => Some(*value),
             _ => None,
+        };
+        let Some(step) = bound(step, 1) else {
+            return Err(self.failure("the step of a part of a list must be known"));
         };
         if let (Value::Sizes(tensor), Some(start), Some(end)) =
             (object, bound(start, 0), bound(end, i64::MAX))
@@ -435,22 +444,16 @@ impl Evaluator<'_> {
         let items = self.items(object);
         let items =
             items.ok_or_else(|| self.failure(format!("a {} has no parts here", object.kind())))?;
-        let count = i64::try_from(items.len()).unwrap_or(i64::MAX);
-        let clip = |value: i64| {
-            let value = if value < 0 { value.saturating_add(count) } else { value };
-            value.clamp(0, count)
-        };
         let (Some(start), Some(end)) = (bound(start, 0), bound(end, i64::MAX)) else {
             return Err(self.failure("the bounds of a part of a list must be known"));
         };
         if step < 1 {
             return Err(self.failure(format!("a list is taken in steps of {step}")));
         }
-        let (start, end) = (clip(start), clip(end));
-        let skip = usize::try_from(start).unwrap_or(0);
-        let take = usize::try_from(end.saturating_sub(start)).unwrap_or(0);
-        let step = usize::try_from(step).unwrap_or(usize::MAX);
-        let part: Vec<Value> = items.into_iter().skip(skip).take(take).step_by(step).collect();
+        let (start, end) = (clipped(start, items.len()), clipped(end, items.len()));
+        let step = at_most(step.cast_unsigned(), usize::MAX);
+        let part = items.into_iter().take(end).skip(start).step_by(step);
+        let part: Vec<Value> = part.collect();
         self.count(part.len())?;
         match object {
             Value::List(_) => self.list(part),
@@ -462,7 +465,7 @@ impl Evaluator<'_> {
     pub(super) fn unpacked(&mut self, value: &Value, count: usize) -> Outcome<Vec<Value>> {
         match value {
             Value::Sizes(tensor) => {
-                let axes = 0..i64::try_from(count).unwrap_or(0);
+                let axes = 0..length(count);
                 axes.map(|axis| self.size(tensor, axis)).collect()
             }
             Value::Results(place, slot) => self.results(*place, *slot, count),
