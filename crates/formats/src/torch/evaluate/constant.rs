@@ -1,6 +1,5 @@
 //! Operators on constants, strings, lists and dictionaries.
 
-use super::objects::clipped;
 use crate::lengths::at_most;
 use lodstone_schema::numbers::{Axis, Rank, length};
 use std::rc::Rc;
@@ -206,7 +205,7 @@ impl Evaluator<'_> {
                 list
             }
             ("insert", [Value::Int(at), value]) => {
-                let at = clipped(*at, items.len());
+                let at = Rank::of(&items).place(*at);
                 self.changed(place, |items| items.insert(at.min(items.len()), value.clone()))?;
                 list
             }

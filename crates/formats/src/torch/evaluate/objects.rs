@@ -10,12 +10,6 @@ use crate::encoding::pickle::{self, Id};
 use crate::torch::code::{Expression, FormalParameter};
 use crate::torch::object::{Kind, Objects, Value as Object};
 
-/// Returns a place between the values of a list; negative ones count from the end, and those beyond an end are there.
-pub(super) fn clipped(place: i64, count: usize) -> usize {
-    let place = if place < 0 { place.saturating_add(length(count)) } else { place };
-    at_most(place.max(0).cast_unsigned(), count)
-}
-
 /// The maximum number of nested structures among inputs, outputs and attributes.
 const MAX_NESTING: usize = 64;
 
@@ -450,7 +444,8 @@ impl Evaluator<'_> {
         if step < 1 {
             return Err(self.failure(format!("a list is taken in steps of {step}")));
         }
-        let (start, end) = (clipped(start, items.len()), clipped(end, items.len()));
+        let places = Rank::of(&items);
+        let (start, end) = (places.place(start), places.place(end));
         let step = at_most(step.cast_unsigned(), usize::MAX);
         let part = items.into_iter().take(end).skip(start).step_by(step);
         let part: Vec<Value> = part.collect();

@@ -1,5 +1,6 @@
 //! Operators whose inputs or attributes have another form in older opsets.
 
+use crate::numbers::length;
 use lodstone_model::{Attribute, AttributeValue, DType, Op, Tensor};
 use lodstone_store::Blob;
 
@@ -102,7 +103,7 @@ fn split(rewrite: &mut Rewrite<'_>, op: &Op) -> Done {
     let x = input(op, 0);
     let axis = int_of(op, "axis", 0);
     let attributes = without(op, &["num_outputs"]);
-    let count = i64::try_from(op.output("").len()).unwrap_or(i64::MAX);
+    let count = length(op.output("").len());
     let sizes = match input(op, 1) {
         "" => {
             let at = axis_of(axis, rewrite.rank(x)?)?;
@@ -222,7 +223,7 @@ fn along_axis(rewrite: &mut Rewrite<'_>, op: &Op) -> Done {
     let rank = rewrite.rank(x)?;
     let axis = axis_of(int_of(op, "axis", -1), rank)?;
     let mut order: Vec<i64> = (0..).take(rank).collect();
-    let last = order.last().copied().unwrap_or(0);
+    let last = length(rank) - 1;
     if axis + 1 == rank {
         rewrite.put(&op.kind, &[x], vec![int("axis", last)], &outputs(op));
         return Ok(());
@@ -289,7 +290,7 @@ fn dft(rewrite: &mut Rewrite<'_>, op: &Op) -> Done {
         return Err("transforms half of a spectrum".into());
     }
     let rank = rewrite.rank(input(op, 0))?;
-    let axis = i64::try_from(axis_of(axis, rank)?).unwrap_or(i64::MAX);
+    let axis = length(axis_of(axis, rank)?);
     let args: Vec<&str> = inputs(op).into_iter().take(2).collect();
     let attributes = op.attributes.iter().cloned().chain([int("axis", axis)]).collect();
     rewrite.put("DFT", &args, attributes, &outputs(op));

@@ -1,5 +1,6 @@
 //! Operators whose handling of dims changed.
 
+use crate::numbers::length;
 use lodstone_model::{AttributeValue, Block, Dim, Operand, ValueType, Var};
 
 use super::change::{Change, attribute, op};
@@ -19,14 +20,13 @@ pub(super) fn broadcast(change: &mut Change<'_>) -> Result<(), Finding> {
     let Some(axis) = axis.filter(|_| broadcast == Some(1)) else { return Ok(()) };
     let second = change.input(1).to_owned();
     let (first_rank, rank) = (change.rank(change.input(0))?, change.rank(&second)?);
-    let signed = |rank| i64::try_from(rank).unwrap_or(i64::MAX);
-    let axis = if axis < 0 { axis.saturating_add(signed(first_rank)) } else { axis };
-    let behind = signed(first_rank).saturating_sub(axis).saturating_sub(signed(rank));
+    let axis = if axis < 0 { axis.saturating_add(length(first_rank)) } else { axis };
+    let behind = length(first_rank).saturating_sub(axis).saturating_sub(length(rank));
     if axis < 0 || behind < 0 {
         return Err(format!("broadcasts {rank} dims from axis {axis} of {first_rank}").into());
     }
     if behind > 0 {
-        let axes = (signed(rank)..signed(rank) + behind).collect();
+        let axes = (length(rank)..length(rank) + behind).collect();
         let wider = change.before("Unsqueeze", [&second], vec![ints("axes", axes)]);
         change.set_input(1, wider);
     }
@@ -44,7 +44,7 @@ pub(super) fn slope(change: &mut Change<'_>) -> Result<(), Finding> {
     // [channels] beside [batch, channels, ..].
     let behind = change.rank(change.input(0))?.saturating_sub(2);
     if behind > 0 {
-        let axes = (1..=i64::try_from(behind).unwrap_or(i64::MAX)).collect();
+        let axes = (1..=length(behind)).collect();
         let wider = change.before("Unsqueeze", [&slope], vec![ints("axes", axes)]);
         change.set_input(1, wider);
     }
@@ -54,7 +54,7 @@ pub(super) fn slope(change: &mut Change<'_>) -> Result<(), Finding> {
 /// Softmax, LogSoftmax and Hardmax normalized over all dims from `axis`, as if they were one; they now normalize over
 /// one dim.
 pub(super) fn flatten(change: &mut Change<'_>) -> Result<(), Finding> {
-    let axis = change.int("axis")?.unwrap_or(1);
+    let axis = change.int_or("axis", 1)?;
     change.set("axis", AttributeValue::Long(-1));
     let input = change.input(0).to_owned();
     let last = change.rank(&input).ok().and_then(|rank| i64::try_from(rank).ok());
@@ -135,8 +135,7 @@ pub(super) fn scan(change: &mut Change<'_>) -> Result<(), Finding> {
         outputs: without,
         ..Block::default()
     });
-    let all = i64::try_from(inputs.len()).unwrap_or(i64::MAX);
     change.op.inputs = slot(&inputs);
-    change.set("num_scan_inputs", AttributeValue::Long(all));
+    change.set("num_scan_inputs", AttributeValue::Long(length(inputs.len())));
     Ok(())
 }
