@@ -4,12 +4,12 @@
 //! reads; outer constants become constants of the program. It is planned for the types of its inputs when it runs, as the
 //! main graph is ([`Routine`]).
 
-use lodstone_schema::numbers::known;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
 use lodstone_model::{AttributeValue, Block, DType, Dim, Model, Op, Parameter, Program, ValueType};
+use lodstone_schema::numbers::known;
 use lodstone_schema::onnx::infer::{self, Inference, ValueInfo, infer};
 use lodstone_schema::onnx::scopes::Scopes;
 use lodstone_schema::onnx::{formal_inputs, subprogram};

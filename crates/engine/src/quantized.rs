@@ -10,10 +10,10 @@
 //! `Relu` before the quantization is left out if the least code stands for 0. The sums are exact then, instead of sums of
 //! rounded products: given the same codes, a code may differ by one where the result is near the middle between two.
 
-use lodstone_schema::numbers::{Axis, Rank};
 use std::collections::HashMap;
 
 use lodstone_model::{AttributeValue, DType, Op, Operand, Parameter, Tensor, Topology};
+use lodstone_schema::numbers::{Axis, Rank};
 use lodstone_schema::onnx::simplify::remove_unread;
 use lodstone_schema::places::at_mut;
 

@@ -7,10 +7,11 @@ use std::sync::{Arc, Condvar, LazyLock, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-use crate::error::Outcome;
 use lodstone_schema::Finding;
 use lodstone_store::system::{HAS_THREADS, Stopwatch, keep_freed_pages, process, processors};
 use rayon::{Scope, ThreadPool, ThreadPoolBuilder, Yield};
+
+use crate::error::Outcome;
 
 /// The stack size of a thread in bytes.
 const STACK: usize = 8 << 20;

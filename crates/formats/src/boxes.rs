@@ -2,10 +2,11 @@
 //!
 //! A blob joins the boxes of a tensor when it is read. Boxes of whole rows are ranges of files, as any other tensor is.
 
-use crate::lengths::{at_most, length};
 use std::sync::Arc;
 
 use lodstone_store::{Blob, Derive, Result, internal};
+
+use crate::lengths::{at_most, length};
 
 /// Maximum number of boxes of a tensor.
 const MAX_BOXES: usize = 1 << 16;

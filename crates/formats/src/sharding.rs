@@ -3,7 +3,6 @@
 //! A chunk is a box of a tensor. A [`Division`] assigns chunks to shards; a [`Sharding`] writes them, one file at a time and
 //! in any order, and the index after them. Elements are read while they are written.
 
-use crate::lengths::at_most;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ops::Range;
 
@@ -13,6 +12,7 @@ use serde::Deserialize;
 
 use crate::boxes::{self, Boxed};
 use crate::error::{Error, Result};
+use crate::lengths::at_most;
 use crate::options::Holds;
 
 /// A format of shards.

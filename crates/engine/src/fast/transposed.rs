@@ -1,9 +1,9 @@
 //! Transposed convolutions whose filters are packed: a product of all pixels with the filter, and sums of its results where
 //! windows overlap.
 
-use lodstone_schema::Finding;
 use std::slice::ChunksExact;
 
+use lodstone_schema::Finding;
 use pulp::NullaryFnOnce;
 
 use super::im2col::Geometry;

@@ -5,12 +5,12 @@
 //! points, the channels are multiplied as matrices, and the products are transformed to results. A result depends on the
 //! elements of its own window alone. One that is infinite may make it NaN.
 
-use crate::dims::rows_of;
 use std::ops::Range;
 
 use pulp::{Simd, WithSimd};
 
 use super::im2col::Geometry;
+use crate::dims::rows_of;
 use crate::error::Outcome;
 use crate::gemm::{
     Buffer, Buffers, Epilogue, PackedMatrix, StridedRows, add_bias_and_clamp, part_of,

@@ -1,6 +1,5 @@
 //! The inputs of a chain.
 
-use crate::dims::{Dims, dim_at};
 use std::iter::repeat_n;
 use std::ops::Range;
 
@@ -8,6 +7,7 @@ use lodstone_model::DType;
 use lodstone_schema::Finding;
 
 use super::rules::{Class, truth};
+use crate::dims::{Dims, dim_at};
 use crate::error::Outcome;
 use crate::layout::{Floats, ordered};
 use crate::tensor::{Dense, Elements, Order, elements};

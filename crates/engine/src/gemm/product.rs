@@ -4,7 +4,6 @@
 //! the first-level cache if that is large enough (`tile.rs`), and a tile of the result in registers. Every element is summed
 //! in the order of the inner dim, by one thread: results do not depend on the number of threads.
 
-use crate::dims::rows_of;
 use std::ops::Range;
 
 use pulp::{Simd, WithSimd};
@@ -14,6 +13,7 @@ use super::pack::{PackedMatrix, Panel, TileLoop};
 use super::prefetch::Prefetch;
 use super::rows::{RowBlock, RowSlices, Rows};
 use super::slices::part_of;
+use crate::dims::rows_of;
 use crate::error::Outcome;
 use crate::simd::dispatch;
 use crate::threads::{each_chunk, sharing};

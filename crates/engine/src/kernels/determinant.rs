@@ -1,11 +1,12 @@
 //! Determinants of square matrices.
 
+use lodstone_schema::places::at;
+
 use crate::call::{Call, Outputs, one};
 use crate::dims::bounded;
 use crate::error::Outcome;
 use crate::operator::Operator;
 use crate::tensor::Dense;
-use lodstone_schema::places::at;
 
 /// The operators of this family.
 pub(super) const OPERATORS: &[Operator] = &[Operator::dense("Det", determinants).working(20, 0)];

@@ -4,8 +4,9 @@
 //! for letters of its own. Terms are multiplied from left to right; letters that no later term and not the result has
 //! are summed as soon as possible.
 
-use lodstone_schema::Finding;
 use std::collections::HashMap;
+
+use lodstone_schema::Finding;
 
 use crate::call::{Call, Outputs, one};
 use crate::dims::{at_mut, bounded, dim_at, long};

@@ -1,6 +1,5 @@
 //! Features of `ai.onnx.ml`: selection, thresholds, and labels.
 
-use crate::tensor::element::bits;
 use std::collections::HashMap;
 
 use bytes::Bytes;
@@ -15,6 +14,7 @@ use crate::dims::bounded;
 use crate::error::Outcome;
 use crate::operator::{ML, Operator};
 use crate::tensor::Dense;
+use crate::tensor::element::bits;
 use crate::value::{STRING, Strings, Value};
 
 /// The operators of this family.

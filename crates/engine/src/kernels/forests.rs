@@ -6,6 +6,7 @@
 use std::collections::{BTreeSet, HashMap};
 
 use lodstone_model::{AttributeValue, DType};
+use lodstone_schema::Finding;
 
 use super::scores::{Classes, Second, Transform, best, classified, scored};
 use crate::call::{Call, Outputs, one};
@@ -237,8 +238,9 @@ fn each_row<T>(call: &Call<'_>, of: impl Fn(&[f64]) -> Outcome<T>) -> Outcome<Ve
         DType::Float64 => x.to_doubles()?,
         _ => x.cast_to(DType::Float32)?.to_doubles()?,
     };
-    let row = |at: usize| values.get(at * features..(at + 1) * features).unwrap_or_default();
-    (0..rows).map(|at| of(row(at))).collect()
+    let row = |at: usize| values.get(at * features..(at + 1) * features);
+    let lost = || Finding::internal("a row is missing");
+    (0..rows).map(|at| of(row(at).ok_or_else(lost)?)).collect()
 }
 
 fn regress(call: &Call<'_>) -> Outputs {

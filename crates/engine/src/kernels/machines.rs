@@ -6,9 +6,10 @@
 //! | `coefficients` | [classes - 1, vectors]; without vectors, [classes, features] |
 //! | `rho`, `prob_a`, `prob_b` | one for each pair of classes: 0 and 1, 0 and 2, ..., 1 and 2, ... |
 
+use std::ops::Range;
+
 use lodstone_schema::Finding;
 use lodstone_schema::places::at;
-use std::ops::Range;
 
 use super::scores::{Classes, Rows, Second, Transform, best, classified, logistic, scored};
 use crate::call::{Call, Outputs, one};

@@ -3,12 +3,12 @@
 //! The elements at one place of all windows are brought together, and compared with the maxima so far: whole vectors at a
 //! time, whatever the size of the windows.
 
-use crate::dims::long;
 use std::ops::Range;
 
 use lodstone_model::DType;
 use pulp::NullaryFnOnce;
 
+use crate::dims::long;
 use crate::error::Outcome;
 use crate::gemm::gather;
 use crate::geometry::Windows;

@@ -1,12 +1,12 @@
 //! Reductions: sums, means, norms, extremes, and the indices of extremes.
 
-use crate::tensor::element::bits;
 use lodstone_model::DType;
 
 use crate::call::{Call, Outputs, one};
 use crate::dims::axis;
 use crate::error::Outcome;
 use crate::operator::Operator;
+use crate::tensor::element::bits;
 use crate::tensor::{Dense, Extreme, Fold, floats};
 
 /// The operators of this family.

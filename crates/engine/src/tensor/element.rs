@@ -1,10 +1,11 @@
 //! The types of elements in memory.
 
-use crate::error::Outcome;
 use half::{bf16, f16};
 use lodstone_model::DType;
 use lodstone_schema::Finding;
 use pulp::bytemuck::Pod;
+
+use crate::error::Outcome;
 
 /// The greatest or the least of elements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,8 +1,9 @@
 //! Products of matrices.
 
+use std::iter::repeat;
+
 use lodstone_model::DType;
 use lodstone_schema::Finding;
-use std::iter::repeat;
 
 use super::dense::Dense;
 use super::element::{Number, integers_of, unsupported};

@@ -1,6 +1,5 @@
 //! Elements whose encoding differs from memory: with a tag before each, as varints, or of another type.
 
-use crate::lengths::{at_most, length};
 use std::sync::{Arc, OnceLock};
 
 use half::f16;
@@ -8,6 +7,7 @@ use lodstone_model::DType;
 use lodstone_store::{Blob, Derive, Error, Result, internal};
 
 use crate::encoding::protobuf::varint::{TooLong, Varint};
+use crate::lengths::{at_most, length};
 
 /// A range of encoded values.
 #[derive(Clone, Debug)]

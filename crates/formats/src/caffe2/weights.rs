@@ -1,6 +1,5 @@
 //! Writes the fills of an `init_net`: unedited ones keep their bytes.
 
-use crate::lengths::{at_most, length};
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -16,6 +15,7 @@ use crate::encoding::protobuf::holes::HoleTable;
 use crate::encoding::protobuf::wire::{Encoder, Message, Source};
 use crate::error::{Error, Result};
 use crate::format::signed_dims;
+use crate::lengths::{at_most, length};
 
 /// What became of a fill.
 pub(super) enum Written {

@@ -14,11 +14,11 @@
 //! signs, underscores and a prefix. An archive that deviates from the output of archivers is read, and reported as
 //! ambiguous or odd. Source of truth: POSIX `ustar`, and `Lib/tarfile.py` of CPython 3.13.
 
-use crate::lengths::length;
 use lodstone_model::Limits;
 use lodstone_store::Blob;
 
 use crate::error::Result;
+use crate::lengths::length;
 
 /// The size of a header, and the alignment of members.
 pub(crate) const BLOCK: usize = 512;

@@ -1,6 +1,5 @@
 //! The header of an array: a Python dict with three keys.
 
-use crate::lengths::{item, length};
 use std::path::{Path, PathBuf};
 
 use lodstone_model::DType;
@@ -10,6 +9,7 @@ use super::survey::{Elements, item_size};
 use super::{CODES, MAGIC, MAX_HEADER, MAX_RANK, code};
 use crate::encoding::array::elements::Stored;
 use crate::error::{Error, Result};
+use crate::lengths::{item, length};
 
 /// A spelling of bfloat16, which NumPy lacks: a structure with one field.
 pub(crate) const BFLOAT16: &[u8] = b"[('bfloat16', '<u2')]";

@@ -1,7 +1,6 @@
 //! Tensor elements whose encoding differs from memory: varints of small values, and
 //! values in several pieces.
 
-use crate::lengths::{at_most, length};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
@@ -9,6 +8,7 @@ use lodstone_model::DType;
 use lodstone_store::{Blob, Derive, Result, internal};
 
 use crate::encoding::protobuf::varint::{TooLong, Varint};
+use crate::lengths::{at_most, length};
 
 /// The fields of elements, decoded on read.
 ///

@@ -10,7 +10,6 @@
 //! A location never leads out of the directory of the model: neither by its name, nor by symlinks,
 //! nor by hard links, which would let a model expose any file of its file system.
 
-use crate::lengths::length;
 use std::collections::HashSet;
 use std::sync::Arc;
 
@@ -20,6 +19,7 @@ use lodstone_store::{Blob, Links, Location, plain};
 use super::tensor::Fields;
 use crate::encoding::protobuf::wire::Encoder;
 use crate::error::Result;
+use crate::lengths::length;
 use crate::options::{ExternalData, OpenOptions};
 use crate::seal::entries::ModelDir;
 

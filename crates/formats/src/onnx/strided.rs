@@ -1,8 +1,8 @@
 //! Constants with padded rows: the padding between elements is removed on read.
 
-use crate::lengths::at_most;
 use lodstone_store::{Blob, Derive, Result};
 
+use crate::lengths::at_most;
 use crate::registry::ONNX_FAMILIES;
 
 /// Elements with strides.

@@ -7,12 +7,12 @@
 //!
 //! Source of truth: `_remove_duplicate_names` and `save_model` of the Python package `safetensors` 0.8.
 
-use serde_json::Value;
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 use lodstone_model::{DType, Kind, Limits, Model, Parameter};
 use lodstone_store::Identity;
+use serde_json::Value;
 
 use crate::error::{Error, Result};
 

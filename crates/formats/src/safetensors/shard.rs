@@ -1,6 +1,5 @@
 //! Writes the tensors of one process of a distributed run, which are loaded one by one, and their checksums meanwhile.
 
-use crate::lengths::at_most;
 use std::collections::{BTreeMap, HashSet};
 
 use lodstone_model::DType;
@@ -9,6 +8,7 @@ use lodstone_store::{Blob, Checksum, Output, PIECE, Part};
 use super::write::{close, entry, json};
 use super::{METADATA, NAME, code, size_of};
 use crate::error::{Error, Result};
+use crate::lengths::at_most;
 
 /// The alignment of the elements of the first tensor in a file, in bytes. The others follow without holes, those with the
 /// widest elements first.

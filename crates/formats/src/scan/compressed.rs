@@ -13,7 +13,6 @@
 //!
 //! Dictionaries beside the data, and frames of zstd and lz4 that are to be skipped, are not supported: they are damage.
 
-use crate::lengths::at_most;
 use std::io::{self, Read};
 
 use bytes::Bytes;
@@ -23,6 +22,8 @@ use lodstone_store::Blob;
 use lz4_flex::frame::FrameDecoder as Lz4Decoder;
 use lzma_rust2::{LzmaReader, XzReader};
 use ruzstd::decoding::StreamingDecoder as ZstdDecoder;
+
+use crate::lengths::at_most;
 
 /// Maximum size of the window of lzma, xz and zstd: that of the highest level of `zstd --ultra`, and twice that of `xz`.
 const MAX_WINDOW: u32 = 128 << 20;

@@ -24,7 +24,6 @@ mod compressed;
 mod look;
 mod text;
 
-use crate::lengths::at_most;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -34,6 +33,7 @@ use lodstone_store::{Blob, Location, Progress};
 use self::look::{Entry, Known, Look};
 use crate::encoding::pickle::{self, Allowed, Finding, Loads, Steps, Tree};
 use crate::error::{Error, Result};
+use crate::lengths::at_most;
 
 /// The effects of the pickles in a file, and the parts of the file that are unknown.
 #[derive(Clone, Debug, Default)]

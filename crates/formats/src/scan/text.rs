@@ -1,9 +1,9 @@
 //! Text, which has no effects when it is loaded.
 
-use crate::lengths::length;
 use lodstone_store::Blob;
 
 use crate::error::Result;
+use crate::lengths::length;
 
 /// Returns whether all bytes are UTF-8 without unusual control characters.
 ///

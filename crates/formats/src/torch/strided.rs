@@ -1,7 +1,8 @@
 //! Elements at regular intervals, gathered on read.
 
-use crate::lengths::{at_most, length};
 use lodstone_store::{Blob, Derive, Result, internal};
+
+use crate::lengths::{at_most, length};
 
 /// Elements of a storage that are `strides` apart along each axis. Strides may be 0.
 #[derive(Debug)]

@@ -3,7 +3,6 @@
 //! A view that is contiguous is a slice of its storage; other views are gathered on read. A view is recorded beside
 //! the data of the tensor (its residual), so that tensors that share a storage still share it when they are written.
 
-use crate::lengths::{at_most, length};
 use std::sync::Arc;
 
 use lodstone_model::{Residual, Tensor};
@@ -13,6 +12,7 @@ use serde::{Deserialize, Serialize};
 use super::element::Element;
 use super::strided::{Strided, extent};
 use crate::error::Result;
+use crate::lengths::{at_most, length};
 
 /// The owner of the residual of a tensor: its view, and the storage.
 pub(crate) const OWNER: &str = "torch view";

@@ -3,7 +3,6 @@
 //! An operator is lowered to a program of ONNX's operators for the types of its inputs; the plan of that program is kept,
 //! and reused as long as the types stay the same.
 
-use crate::executor::value::rows;
 use std::cell::Cell;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -19,6 +18,7 @@ use smallvec::SmallVec;
 use crate::executor::frame::Frame;
 use crate::executor::indices;
 use crate::executor::layout::{Slot, Step};
+use crate::executor::value::rows;
 
 /// The maximum number of plans that are kept for an operator.
 const MAX_KEPT: usize = 64;

@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
+use lodstone_engine::Charge;
 use lodstone_model::{Kind, Tensor};
 use lodstone_schema::Finding;
 
 use crate::executor::layout::Slot;
-use lodstone_engine::Charge;
 
 /// Returns the number of rows of a tensor.
 pub(crate) fn rows(tensor: &Tensor) -> u64 {

@@ -1,10 +1,11 @@
 //! Elements with another byte order or order of axes, converted on read.
 
-use crate::lengths::{at_most, item, length};
 use std::sync::Arc;
 
 use lodstone_model::DType;
 use lodstone_store::{Blob, Derive, Permuted, Result, internal};
+
+use crate::lengths::{at_most, item, length};
 
 /// The storage of elements, where it differs from row-major and little-endian.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

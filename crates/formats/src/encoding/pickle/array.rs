@@ -7,13 +7,13 @@
 //! | scalar | `scalar(dtype, bytes)` |
 //! | number | `scalar(dtype, bytes)` |
 
-use crate::lengths::{item, length};
 use lodstone_model::DType;
 
 use super::shapes::{Builds, Data, Shapes};
 use super::tree::{How, Id, Node, Object};
 use crate::encoding::array::{CODES, MAX_RANK};
 use crate::error::Result;
+use crate::lengths::{item, length};
 
 /// An array whose elements are not read.
 #[derive(Clone, Debug)]

@@ -3,7 +3,6 @@
 //! An unedited pickle gets its elements back. An edited one is pickled anew from the same objects, where a format
 //! supports that, so that all values other than tensors survive.
 
-use crate::lengths::{at_most, length};
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -12,6 +11,7 @@ use lodstone_store::{Blob, Derive, Result as StoreResult, internal};
 
 use super::opcode::Span;
 use crate::error::Result;
+use crate::lengths::{at_most, length};
 
 /// A range that was cut out of a pickle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,9 +1,9 @@
 //! The table of opcodes, and the reader of a single one.
 
-use crate::lengths::length;
 use lodstone_store::{Blob, Cursor};
 
 use crate::error::Result;
+use crate::lengths::length;
 
 /// A byte range of the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,6 +1,5 @@
 //! Lists what a pickle would import and call, without doing either, however damaged it is.
 
-use crate::lengths::length;
 use lodstone_model::Limits;
 use lodstone_store::Blob;
 
@@ -9,6 +8,7 @@ use super::machine::{Found, Steps, Wrapped, read_as_cpython, read_as_joblib, rea
 use super::opcode::Span;
 use super::tree::{How, Id, Node, Object, Tree};
 use crate::error::Result;
+use crate::lengths::length;
 
 /// An import, call or request of a pickle.
 #[derive(Clone, Debug, PartialEq, Eq)]

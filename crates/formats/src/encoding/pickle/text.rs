@@ -1,7 +1,8 @@
 //! Strings, and bytes that protocol 2 writes as strings.
 
-use crate::lengths::length;
 use lodstone_store::{Blob, Derive, Error as StoreError};
+
+use crate::lengths::length;
 
 /// The encoding of a string.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -3,12 +3,12 @@
 //! Elements of a tensor that a schema does not pack take a tag each. They are found without being decoded, so that a
 //! file of any size is opened without a structure for each element.
 
-use crate::lengths::at_most;
 use lodstone_model::Limits;
 use lodstone_store::Blob;
 
 use super::varint::{Varint, min_len};
 use crate::error::Result;
+use crate::lengths::at_most;
 
 /// The minimum number of values of a run that is left out of a structure. Lists of arguments are shorter.
 pub(super) const MIN_VALUES: u64 = 64;

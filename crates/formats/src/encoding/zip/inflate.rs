@@ -1,10 +1,11 @@
 //! Deflated bytes, inflated on read.
 
-use crate::lengths::{at_most, length};
 use std::sync::{Mutex, PoisonError};
 
 use flate2::{Crc, Decompress, FlushDecompress, Status};
 use lodstone_store::{Blob, Derive, Result};
+
+use crate::lengths::{at_most, length};
 
 /// The inflated bytes of a deflated member.
 ///

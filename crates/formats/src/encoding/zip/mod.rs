@@ -4,7 +4,6 @@
 mod inflate;
 mod map;
 
-use crate::lengths::{at_most, length};
 use std::collections::HashSet;
 use std::io;
 use std::sync::Arc;
@@ -18,6 +17,7 @@ use rawzip::{CompressionMethod, ReaderAt, ZipArchive, ZipLocator};
 use self::inflate::Inflate;
 pub(crate) use self::map::map;
 use crate::error::{Error, Result};
+use crate::lengths::{at_most, length};
 
 /// A member of an archive.
 #[derive(Clone, Debug)]

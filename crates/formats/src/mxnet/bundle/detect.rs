@@ -1,11 +1,11 @@
 //! Detection of files that belong together.
 
-use crate::lengths::at_most;
 use lodstone_store::{Entry, Location, SourceFile};
 
 use super::block::{BLOCK, is_block};
 use crate::error::{Error, Result};
 use crate::format::Probe;
+use crate::lengths::at_most;
 use crate::mxnet::params::{is_archive, is_params};
 use crate::mxnet::symbol::is_symbol;
 

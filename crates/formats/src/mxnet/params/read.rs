@@ -1,6 +1,5 @@
 //! Reads tensors without their elements.
 
-use crate::lengths::length;
 use std::collections::HashSet;
 
 use lodstone_model::{Limits, Model, Parameter, Tensor, some};
@@ -13,6 +12,7 @@ use super::scalar::Rest;
 use super::{PARAMS, npz};
 use crate::byte_map::{self, Recorded};
 use crate::error::Result;
+use crate::lengths::length;
 use crate::options::OpenOptions;
 
 /// Maximum number of bytes after the names that are kept for a write-back.

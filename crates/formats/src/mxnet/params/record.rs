@@ -1,12 +1,12 @@
 //! A record in MXNet's own format: the part before its elements, read and written.
 
 use lodstone_model::{DType, Indices, Kind, Residual, Tensor};
+use lodstone_schema::mxnet::{dtype_of, type_flag};
 use lodstone_store::{Blob, Cursor};
 
 use super::bools::{normalized, stored};
 use super::scalar::{Rest, is_scalar};
 use crate::error::{Error, Result};
-use lodstone_schema::mxnet::{dtype_of, type_flag};
 
 /// The owner of the residual of a tensor: the bytes before its elements.
 pub(super) const RESIDUAL: &str = "mxnet record";

@@ -1,6 +1,5 @@
 //! Reads programs.
 
-use crate::lengths::at_most;
 use std::collections::{HashMap, HashSet, VecDeque};
 
 use lodstone_model::{
@@ -12,10 +11,10 @@ use lodstone_store::{Blob, Ceiling};
 
 use super::graph::{Entry, Graph, Node};
 use super::upgrade::upgrade;
-
 use crate::encoding::json::malformed;
 use crate::error::{Error, Result};
 use crate::format::block_number;
+use crate::lengths::at_most;
 
 /// The owner of the residuals: the text of a program, and the versions of the inputs of an operator.
 pub(super) const OWNER: &str = "mxnet symbol";

@@ -1,12 +1,12 @@
 //! Detection of PaddlePaddle files, and of files that belong together.
 
-use crate::lengths::at_most;
 use std::sync::Arc;
 
 use lodstone_store::{Blob, Entry, Location, SourceFile};
 
 use crate::error::{Error, Result};
 use crate::format::Probe;
+use crate::lengths::at_most;
 use crate::paddle::pickle::is_pickle;
 use crate::paddle::pir;
 use crate::paddle::program::{is_binary, is_text};

@@ -220,8 +220,12 @@ impl Files<'_> {
                 false => read_blob(&blob, self.limits),
             };
             let mut model = model.map_err(inside)?;
-            let names = model.metadata.remove(TABLE).unwrap_or_default();
-            let names = serde_json::from_str(&names).unwrap_or_default();
+            let names = match model.metadata.remove(TABLE) {
+                Some(text) => serde_json::from_str(&text).map_err(|error| {
+                    inside(blob.malformed(0, "a table of names", error.to_string()).into())
+                })?,
+                None => Map::new(),
+            };
             let tensors = model.parameters.into_iter();
             let tensors = tensors.map(|parameter| (parameter.name, parameter.tensor)).collect();
             self.opened.insert(file.to_owned(), File { blob, tensors, names });

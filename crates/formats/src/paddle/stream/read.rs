@@ -1,6 +1,5 @@
 //! Reads tensors. Elements are skipped, not read.
 
-use crate::lengths::length;
 use lodstone_model::{Kind, Limits, Lod, Residual, Tensor};
 use lodstone_store::{Blob, Cursor};
 
@@ -8,6 +7,7 @@ use super::{DESC, DESCRIPTION, Expect, Layout, MAX_LEVELS, detect};
 use crate::byte_map::{self, Recorded};
 use crate::encoding::protobuf::wire::{Message, Source};
 use crate::error::Result;
+use crate::lengths::length;
 use crate::paddle::program::types::TensorDesc;
 
 /// Reads all records of a file; `expect` holds the kind of each record, if a program declares it.

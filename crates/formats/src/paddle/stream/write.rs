@@ -1,6 +1,5 @@
 //! Writes tensors as PaddlePaddle does.
 
-use crate::lengths::length;
 use bytes::Bytes;
 use lodstone_model::{Kind, Limits, Lod, Tensor};
 use lodstone_store::Output;
@@ -9,6 +8,7 @@ use super::{DESC, DESCRIPTION, Layout};
 use crate::encoding::protobuf::patch::patch;
 use crate::encoding::protobuf::wire::{Encoder, Message, Source};
 use crate::error::{Error, Result};
+use crate::lengths::length;
 use crate::paddle::program::schema::TENSOR_DESC;
 use crate::paddle::program::types::TensorDesc;
 

@@ -1,10 +1,10 @@
 //! What a call refers to: an operator, a function, a method, a class, or a part of the language.
 
-use lodstone_schema::numbers::length;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use lodstone_model::AttributeValue;
+use lodstone_schema::numbers::length;
 use lodstone_schema::torch::Operator;
 
 use super::control::type_name;

@@ -1,12 +1,13 @@
 //! Operators on constants, strings, lists and dictionaries.
 
-use crate::lengths::at_most;
-use lodstone_schema::numbers::{Axis, Rank, length};
 use std::rc::Rc;
+
+use lodstone_schema::numbers::{Axis, Rank, length};
 
 use super::emit::Argument;
 use super::evaluator::{Evaluator, Outcome};
 use super::value::{Cell, Type, Value, is_same};
+use crate::lengths::at_most;
 
 impl Evaluator<'_> {
     /// Applies an operator to constants and structures; `None` if it is for the program to compute.
@@ -158,11 +159,14 @@ impl Evaluator<'_> {
                 Value::None
             }
             ("pop" | "Delete", [key]) => {
-                let found = find(key).map(|(_, value)| value.clone());
+                let Some((_, found)) = find(key).cloned() else {
+                    self.raised = Some("a key is missing".to_owned());
+                    return Ok(Some(Value::Unset));
+                };
                 if let Some(Cell::Dict(items)) = self.heap.get_mut(place) {
                     items.retain(|(own, _)| !is_same(own, key));
                 }
-                found.unwrap_or(Value::None)
+                found
             }
             ("clear", []) => {
                 if let Some(Cell::Dict(items)) = self.heap.get_mut(place) {

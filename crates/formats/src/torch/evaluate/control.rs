@@ -37,6 +37,11 @@ impl Evaluator<'_> {
         Ok(())
     }
 
+    /// Returns the innermost block, which is no longer open.
+    pub(super) fn close(&mut self) -> Outcome<Block> {
+        self.open.pop().ok_or_else(|| self.failure("no block is open"))
+    }
+
     /// Closes the innermost block.
     pub(super) fn end(&mut self, block: Block) -> i32 {
         let index = block.index;
@@ -63,7 +68,7 @@ impl Evaluator<'_> {
         self.set.clone_from(&before.set);
         self.begin()?;
         let flow = self.body(body, &mut scope);
-        let block = self.open.pop().unwrap_or_default();
+        let block = self.close()?;
         let heap = self.heap.clone();
         Ok(Branch { block, flow: flow?, scope, heap, set: self.set.clone() })
     }
@@ -190,8 +195,7 @@ impl Evaluator<'_> {
                     block.outputs.push(name.to_string());
                 }
             }
-            let block = self.open.pop().unwrap_or_default();
-            branch.block = block;
+            branch.block = self.close()?;
         }
         let kinds = pairs.iter().map(|(left, right)| match left {
             Value::Sequence(_) => Sort::Sequence,

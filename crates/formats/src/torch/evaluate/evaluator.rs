@@ -180,7 +180,7 @@ impl Evaluator<'_> {
         };
         self.outputs(&result, "output", 0)?;
         self.store()?;
-        let mut main = self.open.pop().unwrap_or_default();
+        let mut main = self.close()?;
         for name in &self.parameters {
             main.vars.push(Var {
                 name: name.clone(),

@@ -1,12 +1,13 @@
 //! Objects of the archive, and the parts of structures.
 
-use crate::lengths::at_most;
-use lodstone_schema::numbers::{Rank, length};
 use std::rc::Rc;
+
+use lodstone_schema::numbers::{Rank, length};
 
 use super::evaluator::{Evaluator, Outcome};
 use super::value::{Callable, Cell, Place, Scope, Stored, Type, Value, is_same};
 use crate::encoding::pickle::{self, Id};
+use crate::lengths::at_most;
 use crate::torch::code::{Expression, FormalParameter};
 use crate::torch::object::{Kind, Objects, Value as Object};
 

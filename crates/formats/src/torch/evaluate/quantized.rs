@@ -9,11 +9,11 @@
 //! | a quantized parameter | `quantized_decomposed::dequantize_per_tensor` or `_per_channel` of its integers |
 //! | `quantized::linear_dynamic(x, packed)` | the grid is chosen by the smallest and largest element |
 
-use lodstone_schema::numbers::exact;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use lodstone_model::AttributeValue;
+use lodstone_schema::numbers::exact;
 
 use super::emit::Argument;
 use super::evaluator::{Evaluator, Outcome};

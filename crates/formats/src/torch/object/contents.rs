@@ -1,6 +1,5 @@
 //! The contents of a pickle: tensors and plain values, each with its path.
 
-use crate::lengths::length;
 use std::cell::RefCell;
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -14,6 +13,7 @@ use super::{Element, Storages};
 use crate::encoding::pickle::json::{Budget, again, quoted};
 use crate::encoding::pickle::{Decoded, Id, Node, survey_by};
 use crate::error::{Error, Result};
+use crate::lengths::length;
 use crate::torch::METADATA;
 use crate::torch::view::{MAX_RANK, View};
 

@@ -3,12 +3,12 @@
 //! Sequences are ranked by length, longest first, so that those that have a row at a step come first; an array has the
 //! rows of each step. Source of truth: PaddlePaddle 1.8.5's kernels, and their results.
 
-use lodstone_schema::numbers::{exact, length};
 use std::cmp::Reverse;
 use std::ops::Range;
 
 use lodstone_model::{DType, Lod, Op, Tensor};
 use lodstone_schema::Finding;
+use lodstone_schema::numbers::{exact, length};
 use lodstone_store::Blob;
 
 use super::sums::zeros_like;

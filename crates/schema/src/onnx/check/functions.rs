@@ -1,6 +1,5 @@
 //! Checks of functions: names, opsets, and recursion.
 
-use crate::onnx::blocks::block_of;
 use std::collections::{HashMap, HashSet};
 
 use lodstone_model::{Function, Op};
@@ -8,6 +7,7 @@ use lodstone_model::{Function, Op};
 use super::walk::Walk;
 use super::{Checked, Imports, gathered, quoted};
 use crate::Findings;
+use crate::onnx::blocks::block_of;
 use crate::onnx::{domain_name, operator};
 
 /// What identifies a function: domain, name and overload.

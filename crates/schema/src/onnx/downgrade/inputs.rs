@@ -1,6 +1,5 @@
 //! Operators whose inputs or attributes have another form in older opsets.
 
-use crate::numbers::length;
 use lodstone_model::{Attribute, AttributeValue, DType, Op, Tensor};
 use lodstone_store::Blob;
 
@@ -11,6 +10,7 @@ use super::rewrite::{
     Rewrite, axis_of, input, inputs, int, int_of, ints, output, outputs, text, text_of, without,
 };
 use crate::Finding;
+use crate::numbers::length;
 
 type Done = Result<(), Finding>;
 

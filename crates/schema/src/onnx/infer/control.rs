@@ -1,7 +1,8 @@
 //! Operators that run blocks.
 
-use lodstone_model::{DType, Dim, ValueType};
 use std::iter::repeat_n;
+
+use lodstone_model::{DType, Dim, ValueType};
 
 use super::Rule;
 use super::dims::{axis_of, common_type, merged, merged_types, show, show_type};

@@ -1,6 +1,5 @@
 //! Indexing: gathering, scattering, slicing, selecting and sorting elements.
 
-use crate::numbers::length;
 use lodstone_model::{DType, Dim};
 
 use super::Rule;
@@ -9,6 +8,7 @@ use super::elementwise::same;
 use super::node::{Node, Numbers, Outcome};
 use super::value::Element;
 use crate::Finding;
+use crate::numbers::length;
 use crate::places::at_mut;
 
 pub(super) const RULES: &[(&str, Rule)] = &[

@@ -3,7 +3,6 @@
 //! Subgraphs are inferred when their operator is, with its inputs; functions at each call. If a block is inferred several
 //! times, the result is what all times have in common. [`Work`] limits how often that may happen.
 
-use crate::onnx::blocks::block_of;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
@@ -16,6 +15,7 @@ use super::dims::{MAX_RANK, common_type, merged_types, show_type};
 use super::node::Bodies;
 use super::value::ValueInfo;
 use super::work::{Fresh, Work};
+use crate::onnx::blocks::block_of;
 use crate::{Code, Finding, Findings, Located};
 
 /// Options of inference.

@@ -1,6 +1,5 @@
 //! Operators that change the shape and keep the elements.
 
-use crate::numbers::Rank;
 use lodstone_model::{DType, Dim};
 
 use super::Rule;
@@ -8,6 +7,7 @@ use super::dims::{Checked, axes_of, axis_of, broadcast, merged, product, show};
 use super::node::{Node, Numbers, Outcome};
 use super::value::Element;
 use crate::Finding;
+use crate::numbers::Rank;
 
 pub(super) const RULES: &[(&str, Rule)] = &[
     ("Expand", expand),

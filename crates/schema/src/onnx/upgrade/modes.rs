@@ -1,10 +1,10 @@
 //! Attributes that were renamed, that were removed, or whose defaults changed.
 
-use crate::numbers::length;
 use lodstone_model::{AttributeValue, DType};
 
 use super::change::Change;
 use crate::Finding;
+use crate::numbers::length;
 
 /// `consumed_inputs` listed the inputs that may be overwritten.
 pub(super) fn consumed(change: &mut Change<'_>) -> Result<(), Finding> {

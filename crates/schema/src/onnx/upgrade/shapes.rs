@@ -1,10 +1,10 @@
 //! Operators whose handling of dims changed.
 
-use crate::numbers::length;
 use lodstone_model::{AttributeValue, Block, Dim, Operand, ValueType, Var};
 
 use super::change::{Change, attribute, op};
 use crate::Finding;
+use crate::numbers::length;
 
 fn ints(name: &str, numbers: Vec<i64>) -> lodstone_model::Attribute {
     attribute(name, AttributeValue::Longs(numbers))

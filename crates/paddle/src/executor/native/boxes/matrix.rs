@@ -7,8 +7,8 @@ use lodstone_schema::paddle::attribute;
 
 use super::super::{Outcome, input};
 use super::{
-    Corners, above, at, corners, dims, excess, lod, overlap, put_counts, put_numbers, put_rows,
-    real, sort_by_score, there, whole,
+    Corners, above, at, corners, dims, excess, lod, overlap, part, put_counts, put_numbers,
+    put_rows, real, sort_by_score, there, whole,
 };
 use crate::executor::frame::Frame;
 use crate::executor::layout::Step;
@@ -77,11 +77,11 @@ pub(super) fn suppress(frame: &mut Frame<'_>, step: &Step, op: &Op) -> Outcome {
     let most = usize::try_from(whole(op, "keep_top_k", -1)).ok();
     let (mut rows, mut indices, mut counts) = (Vec::new(), Vec::new(), Vec::new());
     for image in 0..batch {
-        let boxes = boxes.get(image * count..(image + 1) * count).unwrap_or_default();
+        let boxes = part(&boxes, image * count..(image + 1) * count)?;
         let mut all = Vec::new();
         for class in (0..classes).filter(|class| Some(*class) != background) {
             let start = (image * classes + class) * count;
-            let scores = scores.get(start..start + count).unwrap_or_default();
+            let scores = part(&scores, start..start + count)?;
             all.extend(lowered(frame, op, class, boxes, scores)?);
         }
         let mut order: Vec<usize> = (0..all.len()).collect();

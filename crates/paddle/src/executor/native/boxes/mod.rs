@@ -8,6 +8,8 @@ mod matrix;
 mod multiclass;
 mod proposals;
 
+use std::ops::Range;
+
 use lodstone_model::{AttributeValue, DType, Lod, Op, Tensor};
 use lodstone_schema::Finding;
 use lodstone_schema::numbers::exact;
@@ -105,6 +107,12 @@ fn corners(tensor: &Tensor) -> Outcome<Vec<Corners>> {
         return Err(format!("expected boxes of 4 coordinates, found {:?}", tensor.shape).into());
     }
     Ok(singles(tensor)?.as_chunks::<4>().0.to_vec())
+}
+
+/// Returns the elements in a range, which a kernel checked to exist.
+fn part<T>(values: &[T], range: Range<usize>) -> Result<&[T], Finding> {
+    let lost = || Finding::internal(format!("elements {range:?} do not exist"));
+    values.get(range.clone()).ok_or_else(lost)
 }
 
 /// Returns the dims of a tensor of a known rank.

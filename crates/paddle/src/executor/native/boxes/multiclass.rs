@@ -7,8 +7,8 @@ use lodstone_schema::onnx::infer::ValueInfo;
 
 use super::super::{Outcome, input};
 use super::{
-    Corners, Suppression, above, at, corners, dims, excess, lod, put_counts, put_numbers, put_rows,
-    real, sort_by_score, whole,
+    Corners, Suppression, above, at, corners, dims, excess, lod, part, put_counts, put_numbers,
+    put_rows, real, sort_by_score, whole,
 };
 use crate::executor::frame::Frame;
 use crate::executor::layout::Step;
@@ -132,9 +132,9 @@ pub(super) fn suppress(frame: &mut Frame<'_>, step: &Step, op: &Op) -> Outcome {
             return Err(format!("expected boxes for {:?} scores", of_scores.shape).into());
         }
         for image in 0..batch {
-            let boxes = boxes.get(image * count..(image + 1) * count).unwrap_or_default();
-            let part = classes * count;
-            let scores = scores.get(image * part..(image + 1) * part).unwrap_or_default();
+            let boxes = part(&boxes, image * count..(image + 1) * count)?;
+            let size = classes * count;
+            let scores = part(&scores, image * size..(image + 1) * size)?;
             images.push(Image { boxes, scores, classes, count, is_by_box: false });
             starts.push(image * count);
         }
@@ -146,8 +146,7 @@ pub(super) fn suppress(frame: &mut Frame<'_>, step: &Step, op: &Op) -> Outcome {
         let mut start = 0;
         for count in counts(frame, step, all)? {
             let range = start * classes..(start + count) * classes;
-            let boxes = boxes.get(range.clone()).unwrap_or_default();
-            let scores = scores.get(range).unwrap_or_default();
+            let (boxes, scores) = (part(&boxes, range.clone())?, part(&scores, range)?);
             images.push(Image { boxes, scores, classes, count, is_by_box: true });
             starts.push(start * classes);
             start += count;

@@ -6,7 +6,8 @@ use lodstone_schema::paddle::attribute;
 
 use super::super::{Outcome, input};
 use super::{
-    Corners, Suppression, at, corners, dims, lod, put_counts, put_rows, real, sort_by_score, whole,
+    Corners, Suppression, at, corners, dims, lod, part, put_counts, put_rows, real, sort_by_score,
+    whole,
 };
 use crate::executor::frame::Frame;
 use crate::executor::layout::Step;
@@ -147,7 +148,7 @@ pub(super) fn generate(frame: &mut Frame<'_>, step: &Step, op: &Op, shape: &str)
             let delta = |part: usize| at(&deltas, place(cell, anchor * 4 + part, count * 4));
             own_deltas.push([delta(0)?, delta(1)?, delta(2)?, delta(3)?]);
         }
-        let size = sizes.get(image * facts..(image + 1) * facts).unwrap_or_default();
+        let size = part(&sizes, image * facts..(image + 1) * facts)?;
         let found = options.found(&anchors, &own_deltas, &own_scores, size)?;
         counts.push(found.len());
         for (corners, score) in found {

@@ -1,13 +1,13 @@
 //! Gradients: dense, or selected rows.
 
-use lodstone_schema::numbers::exact;
-use lodstone_schema::places::at;
 use std::collections::BTreeMap;
 use std::ops::Range;
 
 use bytes::Bytes;
 use lodstone_model::{Kind, Tensor};
 use lodstone_schema::Finding;
+use lodstone_schema::numbers::exact;
+use lodstone_schema::places::at;
 use lodstone_store::Blob;
 
 use super::number::Number;

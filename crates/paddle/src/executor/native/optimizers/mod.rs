@@ -29,17 +29,17 @@ mod noise;
 mod number;
 mod rules;
 
+use gradient::Gradient;
 use lodstone_model::{AttributeValue, DType, Kind, Op, Tensor};
 use lodstone_schema::Finding;
 use lodstone_schema::paddle::{attribute, updated_slot};
 use lodstone_store::Blob;
+use number::{Each, Number};
 
 use super::{Outcome, Run, input, output};
 use crate::executor::frame::Frame;
 use crate::executor::layout::Step;
 use crate::executor::value::Value;
-use gradient::Gradient;
-use number::{Each, Number};
 
 macro_rules! by_type {
     ($rule:path) => {

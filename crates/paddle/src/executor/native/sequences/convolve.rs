@@ -1,9 +1,9 @@
 //! `sequence_conv`: multiplies each row and its neighbours within the sequence by a filter.
 
-use lodstone_schema::numbers::exact;
 use std::ops::Range;
 
 use lodstone_model::{AttributeValue, Op};
+use lodstone_schema::numbers::exact;
 
 use super::super::{Outcome, input, output};
 use super::{

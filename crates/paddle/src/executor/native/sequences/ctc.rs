@@ -3,11 +3,11 @@
 //! `WarpCTCGrad` is the gradient of the costs, step by step: `[steps, sequences, classes]`. All is computed in double
 //! precision, in logarithms.
 
-use lodstone_schema::numbers::exact;
 use std::ops::Range;
 
 use lodstone_model::{Op, Tensor};
 use lodstone_schema::Finding;
+use lodstone_schema::numbers::exact;
 
 use super::super::{Outcome, flag, input, output, put, rounded};
 use super::labels::{check_lengths, labels, lengths, ranges};

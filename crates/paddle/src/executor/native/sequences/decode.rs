@@ -1,6 +1,5 @@
 //! `ctc_align` and `crf_decoding`: the best sequences of labels.
 
-use crate::executor::value::rows;
 use lodstone_model::{AttributeValue, DType, Lod, Op};
 use lodstone_schema::numbers::exact;
 use lodstone_schema::paddle::attribute;
@@ -13,6 +12,7 @@ use super::{columns, int, part, singles};
 use crate::executor::frame::Frame;
 use crate::executor::indices::whole;
 use crate::executor::layout::Step;
+use crate::executor::value::rows;
 
 /// Removes blanks, and labels that repeat the previous one.
 fn aligned(labels: &[i64], blank: i64, merges: bool) -> Vec<i64> {

@@ -1,9 +1,9 @@
 //! `edit_distance`: the number of insertions, deletions and substitutions that turn one sequence into another.
 
-use lodstone_schema::numbers::length;
 use std::ops::Range;
 
 use lodstone_model::{DType, Lod, Op};
+use lodstone_schema::numbers::length;
 
 use super::super::{Outcome, flag, output};
 use super::labels::{integers, labels};

@@ -1,17 +1,17 @@
 //! `sequence_expand`: repeats rows, or sequences of rows, as often as the sequences of another variable are long.
 
-use crate::executor::value::rows;
-use lodstone_schema::numbers::exact;
 use std::ops::Range;
 
 use lodstone_model::{Lod, Op, Tensor};
 use lodstone_schema::Finding;
+use lodstone_schema::numbers::exact;
 use lodstone_store::Blob;
 
 use super::super::{Outcome, input, output};
 use super::{add, int, made, numbers, width, zeros};
 use crate::executor::frame::Frame;
 use crate::executor::layout::Step;
+use crate::executor::value::rows;
 
 /// Returns the rows that are repeated together, and the number of repeats.
 fn repeated(x: &Tensor, y: &Tensor, op: &Op) -> Outcome<Vec<(Range<usize>, u64)>> {

@@ -1,10 +1,10 @@
 //! Integers of sequences, and the rows of each sequence: by LoD, or by lengths in a variable.
 
-use lodstone_schema::Finding;
-use lodstone_schema::numbers::exact;
 use std::ops::Range;
 
 use lodstone_model::{DType, Lod, Tensor};
+use lodstone_schema::Finding;
+use lodstone_schema::numbers::exact;
 use lodstone_schema::onnx::infer::ValueInfo;
 use lodstone_store::Blob;
 

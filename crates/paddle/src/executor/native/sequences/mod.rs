@@ -13,18 +13,18 @@ mod labels;
 mod pool;
 mod softmax;
 
-use crate::executor::value::rows;
-use lodstone_schema::numbers::exact;
 use std::ops::Range;
 
 use lodstone_engine::bytes_of_singles;
 use lodstone_model::{AttributeValue, DType, Lod, Op, Tensor};
 use lodstone_schema::Finding;
+use lodstone_schema::numbers::exact;
 use lodstone_store::Blob;
 
 use super::{Outcome, Run, input};
 use crate::executor::frame::Frame;
 use crate::executor::layout::{Slot, Step};
+use crate::executor::value::rows;
 
 pub(super) const OPERATORS: &[(&str, Run)] = &[
     ("crf_decoding", decode::viterbi),
