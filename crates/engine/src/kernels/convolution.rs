@@ -207,15 +207,14 @@ impl Plan<'_> {
     ) {
         let Windows { size, strides, dilations, pads } = self.windows;
         // The offset of the element from the beginning of a window along each axis.
-        let mut offsets = vec![0; size.len()];
         let mut rest = place;
-        for ((offset, size), dilation) in offsets.iter_mut().zip(size).zip(dilations).rev() {
-            *offset = rest % size * dilation;
+        let axes = size.iter().zip(dilations).zip(strides.iter().zip(pads));
+        let mut sides = Vec::with_capacity(size.len());
+        for ((size, dilation), (stride, (before, _))) in axes.rev() {
+            sides.push((*stride, rest % size * dilation, *before));
             rest /= size;
         }
-        let sides = strides.iter().copied().zip(offsets).zip(pads);
-        let sides: Vec<_> =
-            sides.map(|((stride, offset), (before, _))| (stride, offset, *before)).collect();
+        sides.reverse();
         let (Some((across, steps)), Some((wide, dims)), Some((last, sides))) =
             (self.steps.split_last(), dims.split_last(), sides.split_last())
         else {

@@ -249,14 +249,15 @@ fn partitions(model: &Model, main: &Block, found: &mut Findings) {
             key("numBackendSpecificOpts"),
             key("replicationCount"),
         ];
-        // The number of metadata entries bounds the counts; that one is absent is found below.
         let mut many = |what: &str| {
-            let text = model.metadata.get(&key(what));
-            let count = text.map(|text| text.parse::<usize>());
-            if let Some((text, Err(_))) = text.zip(count.as_ref()) {
+            // An absent one is found below.
+            let Some(text) = model.metadata.get(&key(what)) else { return 0..0 };
+            let Ok(count) = text.parse::<usize>() else {
                 found.add(PLACE, format!("expected a number as `{}`, found `{text}`", key(what)));
-            }
-            0..count.and_then(Result::ok).into_iter().sum::<usize>().min(model.metadata.len())
+                return 0..0;
+            };
+            // The number of metadata entries bounds the counts.
+            0..count.min(model.metadata.len())
         };
         needed.extend(
             many("numLogicalDevices").map(|device| key(&format!("logicalDevice_{device}"))),

@@ -4,7 +4,6 @@
 
 use lodstone_model::DType;
 use lodstone_schema::Finding;
-use lodstone_schema::places::at;
 
 use crate::call::{Call, Outputs, all};
 use crate::dims::{bounded, count, dim_at, long};
@@ -235,19 +234,22 @@ fn mask(call: &Call<'_>, masks: &Masks<'_>, dims: [usize; 3]) -> Outcome<Option<
     }
     let list = masks.mask.map(Dense::to_longs).transpose()?.unwrap_or_default();
     let shape = masks.mask.map(Dense::shape).unwrap_or_default();
-    let at = |place: usize| at(&list, place);
-    let attends: Box<dyn Fn(usize, usize, usize) -> Outcome<bool>> = match *shape.as_slice() {
-        [] if masks.mask.is_none() => Box::new(|_, _, _| Ok(true)),
-        [length] if length == batch => Box::new(|row, _, key| Ok(long(key) < at(row)?)),
-        [length] if Some(length) == batch.checked_mul(2) => {
-            Box::new(|row, _, key| Ok(long(key) < at(row)? && long(key) >= at(batch + row)?))
+    // The list has an element at each place of its dims.
+    let attends: Box<dyn Fn(usize, usize, usize) -> bool> = match *shape.as_slice() {
+        [] if masks.mask.is_none() => Box::new(|_, _, _| true),
+        [length] if length == batch => {
+            Box::new(|row, _, key| list.get(row).is_some_and(|end| long(key) < *end))
         }
+        [length] if Some(length) == batch.checked_mul(2) => Box::new(|row, _, key| {
+            list.get(row).is_some_and(|end| long(key) < *end)
+                && list.get(batch + row).is_some_and(|start| long(key) >= *start)
+        }),
         [rows, length] if rows == batch && length == keys => {
-            Box::new(|row, _, key| Ok(at(row * keys + key)? > 0))
+            Box::new(|row, _, key| list.get(row * keys + key).is_some_and(|it| *it > 0))
         }
-        [rows, many, length] if [rows, many, length] == dims => {
-            Box::new(|row, query, key| Ok(at((row * queries + query) * keys + key)? > 0))
-        }
+        [rows, many, length] if [rows, many, length] == dims => Box::new(|row, query, key| {
+            list.get((row * queries + query) * keys + key).is_some_and(|it| *it > 0)
+        }),
         _ => return Err(format!("a mask of {shape:?} does not fit {dims:?}").into()),
     };
     let hidden = f64::from(call.float("mask_filter_value", -10000.0));
@@ -256,13 +258,13 @@ fn mask(call: &Call<'_>, masks: &Masks<'_>, dims: [usize; 3]) -> Outcome<Option<
     for row in 0..batch {
         for query in 0..queries {
             let last = masks.past + query;
-            for key in 0..keys {
-                made.push(match (is_causal && key > last, attends(row, query, key)?) {
+            made.extend((0..keys).map(|key| {
+                match (is_causal && key > last, attends(row, query, key)) {
                     (true, _) => f64::from(f32::MIN),
                     (false, true) => 0.0,
                     (false, false) => hidden,
-                });
-            }
+                }
+            }));
         }
     }
     let made = Dense::numbers(made, DType::Float32, &[batch, 1, queries, keys])?;
