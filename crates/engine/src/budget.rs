@@ -233,6 +233,7 @@ impl<'a> Memory<'a> {
     /// Returns the bytes that may still be reserved.
     #[cfg(feature = "images")]
     pub(crate) fn left(self) -> u64 {
+        // Without a budget, there is no limit.
         self.0.map_or(u64::MAX, Budget::left)
     }
 }

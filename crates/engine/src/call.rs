@@ -152,6 +152,20 @@ impl<'a> Call<'a> {
         }
     }
 
+    /// Returns the first number of an input, unless that is omitted.
+    pub(crate) fn maybe_double(&self, number: usize) -> Outcome<Option<f64>> {
+        let Some(list) = self.optional(number).map(Dense::to_doubles).transpose()? else {
+            return Ok(None);
+        };
+        let missing = || Finding::from("expected a number, found none").about_input(number);
+        list.first().copied().map(Some).ok_or_else(missing)
+    }
+
+    /// Returns the first number of an input, or `default` if it is omitted.
+    pub(crate) fn double(&self, number: usize, default: f64) -> Outcome<f64> {
+        Ok(self.maybe_double(number)?.unwrap_or(default))
+    }
+
     /// Returns a required input with a list of integers.
     pub(crate) fn list(&self, number: usize) -> Outcome<Vec<i64>> {
         self.input(number)?.to_longs()
@@ -159,7 +173,7 @@ impl<'a> Call<'a> {
 
     /// Returns the number of outputs.
     pub(crate) fn outputs(&self) -> usize {
-        self.op.outputs.first().map_or(1, |operand| operand.args.len())
+        self.op.output("").len()
     }
 
     /// Returns an integer attribute, or its default.

@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
 use lodstone_model::{AttributeValue, Block, DType, Dim, Model, Op, Parameter, Program, ValueType};
+use lodstone_schema::numbers::known;
 use lodstone_schema::onnx::infer::{self, Inference, ValueInfo, infer};
 use lodstone_schema::onnx::scopes::Scopes;
 use lodstone_schema::onnx::{formal_inputs, subprogram};
@@ -16,7 +17,7 @@ use lodstone_schema::{Code, Finding};
 
 use crate::budget::Charge;
 use crate::context::Context;
-use crate::dims::axis;
+use crate::dims::{axis, count};
 use crate::error::{Outcome, Result};
 use crate::fast::PackCache;
 use crate::kernels::flexible;
@@ -226,8 +227,9 @@ impl Control {
             expect(made.len(), 1)?;
             Ok(made.remove(0))
         };
-        let query = inputs.first().and_then(Option::as_ref).map_or(0, Value::nbytes);
-        let scores = flexible::workspace(inputs)?.saturating_add(query);
+        let query = inputs.first().and_then(Option::as_ref);
+        let query = query.ok_or_else(|| Finding::from("an input is missing").about_input(0))?;
+        let scores = flexible::workspace(inputs)?.saturating_add(query.nbytes());
         let _scores = context.budget.reserve(scores)?;
         let scores = context.threads.run(|| flexible::scores(op, inputs))??;
         let scores = modified("score_mod", scores)?;
@@ -289,10 +291,10 @@ impl Control {
                 types.push(value.value_type()?);
             }
             let returned = body.output_types(types, around)?;
-            outputs.extend(empty_stacks(returned.iter().skip(1 + count), |_| 0)?);
+            outputs.extend(empty_stacks(returned.iter().skip(1 + count), |_| Ok(0))?);
             return Ok(outputs);
         }
-        outputs.extend(stacks.finish(|_| (0, false))?);
+        outputs.extend(stacks.finish(|_| Ok((0, false)))?);
         Ok(outputs)
     }
 
@@ -308,7 +310,7 @@ impl Control {
         let body = self.body(0)?;
         let all = present(inputs.into_iter())?;
         let taken = match op.attribute("num_scan_inputs") {
-            Some(AttributeValue::Long(count)) => usize::try_from(*count).ok(),
+            Some(AttributeValue::Long(count @ 1..)) => usize::try_from(*count).ok(),
             _ => None,
         };
         let count = taken.and_then(|taken| all.len().checked_sub(taken));
@@ -319,11 +321,12 @@ impl Control {
         let mut parts = Vec::new();
         for (at, value) in scanned.iter().enumerate() {
             let dense = value.dense()?;
-            let axis = axis(long_at(op, "scan_input_axes", at), dense.dims().len())?;
-            parts.push((dense, axis, long_at(op, "scan_input_directions", at) != 0));
+            let axis = axis(long_at(op, "scan_input_axes", at)?, dense.dims().len())?;
+            parts.push((dense, axis, long_at(op, "scan_input_directions", at)? != 0));
         }
         let length = |(dense, axis, _): &(&Dense, usize, bool)| dense.dims().get(*axis).copied();
-        let steps = parts.first().and_then(length).unwrap_or(0);
+        let steps = parts.first().and_then(length);
+        let steps = steps.ok_or_else(|| Finding::internal("a scan has no inputs"))?;
         if parts.iter().any(|part| length(part) != Some(steps)) {
             return Err(Finding::from("scan inputs have different lengths along their axes").into());
         }
@@ -352,7 +355,8 @@ impl Control {
             return Ok(outputs);
         }
         outputs.extend(
-            stacks.finish(|at| (along(at), long_at(op, "scan_output_directions", at) != 0))?,
+            stacks
+                .finish(|at| Ok((along(at)?, long_at(op, "scan_output_directions", at)? != 0)))?,
         );
         Ok(outputs)
     }
@@ -488,7 +492,7 @@ impl Body {
         let declared = graph.inputs.get(input);
         let declared = declared.and_then(|name| graph.vars.iter().find(|var| var.name == *name));
         let shape = declared.and_then(|var| var.value.tensor_type()?.shape.as_ref());
-        Ok(vec![1; shape.map_or(0, |shape| shape.len().min(1))])
+        Ok(if shape.is_some_and(|shape| !shape.is_empty()) { vec![1] } else { Vec::new() })
     }
 }
 
@@ -565,9 +569,9 @@ impl<'a> Stacks<'a> {
     }
 
     /// Stacks all results, each along its axis, in the order of iterations or in reverse.
-    fn finish(self, along: impl Fn(usize) -> (i64, bool)) -> Outcome<Vec<Value>> {
+    fn finish(self, along: impl Fn(usize) -> Outcome<(i64, bool)>) -> Outcome<Vec<Value>> {
         let stack = |(at, mut values): (usize, Vec<Value>)| {
-            let (along, is_reversed) = along(at);
+            let (along, is_reversed) = along(at)?;
             if is_reversed {
                 values.reverse();
             }
@@ -601,23 +605,21 @@ fn stacked(values: &[Value], along: i64) -> Outcome<Value> {
         return Ok(Value::Strings(Strings::new(dims, elements)?));
     }
     let all = values.iter().map(Value::dense).collect::<Outcome<Vec<_>>>()?;
-    let rank = all.first().map_or(0, |first| first.dims().len());
-    Ok(Dense::stacked(&all, axis(along, rank + 1)?)?.into())
+    let first = all.first().ok_or_else(|| Finding::internal("there is nothing to stack"))?;
+    Ok(Dense::stacked(&all, axis(along, first.dims().len() + 1)?)?.into())
 }
 
 /// Returns the stacks of a loop without iterations, each along its axis: empty, with the inferred dims, or 0 for unknown
 /// ones.
 fn empty_stacks<'i>(
     returned: impl Iterator<Item = &'i ValueInfo>,
-    along: impl Fn(usize) -> i64,
+    along: impl Fn(usize) -> Outcome<i64>,
 ) -> Outcome<Vec<Value>> {
     let empty = |(at, info): (usize, &ValueInfo)| {
-        let known = |dim: &Dim| match dim {
-            Dim::Known(size) => usize::try_from(*size).unwrap_or(0),
-            _ => 0,
-        };
-        let mut dims: Vec<usize> = info.shape().unwrap_or_default().iter().map(known).collect();
-        dims.insert(axis(along(at), dims.len() + 1)?, 0);
+        let size = |dim: &Dim| known(dim)?.map_or(Ok(0), count);
+        let dims = info.shape().unwrap_or_default().iter().map(size);
+        let mut dims: Vec<usize> = dims.collect::<Outcome<_>>()?;
+        dims.insert(axis(along(at)?, dims.len() + 1)?, 0);
         match info.dtype() {
             DType::String => Ok(Value::Strings(Strings::new(dims, Vec::new())?)),
             dtype => Ok(Dense::new(dtype, dims, Bytes::new())?.into()),
@@ -655,10 +657,11 @@ fn integer(value: &Value) -> Outcome<i64> {
     }
 }
 
-/// Returns an element of an integer list attribute, or 0 if it is missing.
-fn long_at(op: &Op, name: &str, at: usize) -> i64 {
-    match op.attribute(name) {
-        Some(AttributeValue::Longs(all)) => all.get(at).copied().unwrap_or(0),
-        _ => 0,
-    }
+/// Returns an element of an integer list attribute, which are all 0 if it is absent.
+fn long_at(op: &Op, name: &str, at: usize) -> Outcome<i64> {
+    let Some(AttributeValue::Longs(all)) = op.attribute(name) else { return Ok(0) };
+    all.get(at).copied().ok_or_else(|| {
+        let wrong = format!("expected at least {} elements, found {}", at + 1, all.len());
+        Finding::from(wrong).about_attribute(name)
+    })
 }

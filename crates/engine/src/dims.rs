@@ -1,8 +1,10 @@
 //! Dims, indices and counts.
 
+pub(crate) use lodstone_schema::numbers::length as long;
 pub(crate) use lodstone_schema::places::at_mut;
 
 use lodstone_schema::Finding;
+use lodstone_schema::numbers::Rank;
 use smallvec::SmallVec;
 
 use crate::error::Outcome;
@@ -33,25 +35,20 @@ pub(crate) fn bounded(dims: &[usize]) -> Outcome<usize> {
 /// Returns the broadcast dims of both.
 pub(crate) fn common(a: &[usize], b: &[usize]) -> Outcome<Dims> {
     let rank = a.len().max(b.len());
-    let at = |shape: &[usize], place: usize| {
-        let behind = rank - place;
-        // A dim that is missing at the front is 1.
-        shape.len().checked_sub(behind).and_then(|at| shape.get(at)).copied().unwrap_or(1)
+    // Dims that are missing at the front are 1.
+    let whole = |shape: &[usize]| {
+        let missing = std::iter::repeat_n(1, rank - shape.len());
+        missing.chain(shape.iter().copied()).collect::<Dims>()
     };
-    let dim = |place: usize| match (at(a, place), at(b, place)) {
+    let dim = |(one, other): (usize, usize)| match (one, other) {
         (one, other) if one == other => Ok(one),
         (1, other) => Ok(other),
         (one, 1) => Ok(one),
         _ => Err(format!("expected shapes that broadcast, found {a:?} and {b:?}").into()),
     };
-    let dims: Dims = (0..rank).map(dim).collect::<Outcome<_>>()?;
+    let dims = whole(a).into_iter().zip(whole(b)).map(dim).collect::<Outcome<Dims>>()?;
     bounded(&dims)?;
     Ok(dims)
-}
-
-/// Converts a dim, an index or a count to an integer.
-pub(crate) fn long(number: usize) -> i64 {
-    i64::try_from(number).unwrap_or(i64::MAX)
 }
 
 /// Converts a float to an integer: large values saturate, and NaN becomes 0.
@@ -75,12 +72,15 @@ pub(crate) fn dims_from(dims: &[i64]) -> Outcome<Vec<usize>> {
 
 /// Resolves an axis; negative ones count from the end.
 pub(crate) fn axis(axis: i64, rank: usize) -> Outcome<usize> {
-    let whole = long(rank);
-    let place = if axis < 0 { axis.saturating_add(whole) } else { axis };
-    usize::try_from(place).ok().filter(|place| *place < rank).ok_or_else(|| match rank {
-        0 => format!("expected no axis of a scalar, found {axis}").into(),
-        _ => format!("expected an axis from -{rank} to {}, found {axis}", rank - 1).into(),
-    })
+    Ok(Rank::new(rank).axis(axis)?.index())
+}
+
+/// Returns the number of rows of a width in as many elements; there are none without a width.
+pub(crate) fn rows_of(width: usize, count: usize) -> usize {
+    match width {
+        0 => 0,
+        _ => count / width,
+    }
 }
 
 /// Returns the dim of a valid axis.

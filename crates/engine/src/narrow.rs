@@ -10,7 +10,7 @@ use lodstone_schema::Finding;
 
 use crate::error::Outcome;
 use crate::tensor::dense::Dense;
-use crate::tensor::element::{is_number, unsupported};
+use crate::tensor::element::{bits, is_number, unsupported};
 
 /// How casts to 8-bit floats treat values that the type does not have.
 #[derive(Clone, Copy, Debug)]
@@ -59,7 +59,7 @@ pub(crate) fn widened(dense: &Dense) -> Outcome<Dense> {
     if !is_narrow(dtype) {
         return supported(dense).cloned();
     }
-    let codes = unpacked(&dense.bytes()?, dtype.bits().unwrap_or(8), dense.count());
+    let codes = unpacked(&dense.bytes()?, dense.bits(), dense.count());
     let signed = |bits: u32| -> Vec<i8> {
         codes.iter().map(|code| (code << (8 - bits)).cast_signed() >> (8 - bits)).collect()
     };
@@ -100,13 +100,13 @@ pub(crate) fn narrowed(item: &Dense, to: DType, rounding: Rounding) -> Outcome<D
             numbers.into_iter().map(|number| number.to_le_bytes()[0]).collect()
         }
     };
-    Dense::new(to, dims, packed(&codes, to.bits().unwrap_or(8)).into())
+    Dense::new(to, dims, packed(&codes, bits(to)?).into())
 }
 
 /// Returns the exponent of a power of 2 that a number is rounded to, `float8_e8m0fnu`; signs are dropped.
 fn exponent(value: f32, rounding: Rounding) -> u8 {
     let bits = value.to_bits();
-    let (found, fraction) = ((bits >> 23) & 0xFF, bits & 0x7F_FFFF);
+    let (found, fraction) = ((bits >> 23).to_le_bytes()[0], bits & 0x7F_FFFF);
     let half = 1 << 22;
     let rounds_up = match rounding.power {
         Power::Up => fraction > 0,
@@ -114,6 +114,5 @@ fn exponent(value: f32, rounding: Rounding) -> u8 {
         Power::Nearest => fraction > half || (fraction == half && found > 0),
     };
     let is_last = found == 0xFE && rounding.saturate;
-    let more = u32::from(found < 0xFF && rounds_up && !is_last);
-    u8::try_from(found + more).unwrap_or(u8::MAX)
+    found + u8::from(found < 0xFF && rounds_up && !is_last)
 }

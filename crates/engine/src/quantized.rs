@@ -13,6 +13,7 @@
 use std::collections::HashMap;
 
 use lodstone_model::{AttributeValue, DType, Op, Operand, Parameter, Tensor, Topology};
+use lodstone_schema::numbers::{Axis, Rank};
 use lodstone_schema::onnx::simplify::remove_unread;
 use lodstone_schema::places::at_mut;
 
@@ -166,14 +167,11 @@ impl<'a> Graph<'a> {
         let Some(shape) = tensor.map(|tensor| &tensor.shape).filter(|it| it.len() == rank) else {
             return Ok(None);
         };
-        let found = if weights.axis < 0 {
-            weights.axis + i64::try_from(rank).unwrap_or(0)
-        } else {
-            weights.axis
-        };
+        let found = Rank::new(rank).axis(weights.axis).ok().map(Axis::number);
         let dim = usize::try_from(axis).ok().and_then(|axis| shape.get(axis)).copied();
-        let columns = dim.unwrap_or(0);
-        let fits = |list: &[f64]| list.len() == 1 || found == axis && list.len() as u64 == columns;
+        let Some(columns) = dim else { return Ok(None) };
+        let fits =
+            |list: &[f64]| list.len() == 1 || found == Some(axis) && list.len() as u64 == columns;
         // Others have no fast kernel.
         let inner = shape.iter().product::<u64>().checked_div(columns);
         let is_fast = inner.is_some_and(|inner| inner <= MAX_INNER as u64);

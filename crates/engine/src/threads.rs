@@ -7,10 +7,11 @@ use std::sync::{Arc, Condvar, LazyLock, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-use crate::error::Outcome;
 use lodstone_schema::Finding;
 use lodstone_store::system::{HAS_THREADS, Stopwatch, keep_freed_pages, process, processors};
 use rayon::{Scope, ThreadPool, ThreadPoolBuilder, Yield};
+
+use crate::error::Outcome;
 
 /// The stack size of a thread in bytes.
 const STACK: usize = 8 << 20;
@@ -328,6 +329,7 @@ impl Shared<'_> {
     fn work(&self) {
         self.busy.fetch_add(1, Ordering::SeqCst);
         let _busy = Counted(&self.busy);
+        // Any part is one to begin with.
         let own = rayon::current_thread_index().unwrap_or(0) % self.parts.len();
         let (others, first) = self.parts.split_at(own);
         let mut parts = first.iter().chain(others).enumerate().peekable();
@@ -366,7 +368,7 @@ fn locked<T>(it: &Mutex<T>) -> MutexGuard<'_, T> {
 
 /// Returns the number of threads that [`each`] uses here.
 pub(crate) fn sharing() -> usize {
-    rayon::current_thread_index().map_or(1, |_| rayon::current_num_threads())
+    if rayon::current_thread_index().is_some() { rayon::current_num_threads() } else { 1 }
 }
 
 #[cfg(test)]

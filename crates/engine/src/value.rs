@@ -177,7 +177,7 @@ impl Value {
             Self::Dense(dense) => dense.nbytes(),
             Self::Strings(strings) => strings.elements.iter().map(|text| text.len() as u64).sum(),
             Self::Sequence(values) => values.iter().map(Self::nbytes).sum(),
-            Self::Optional(value) => value.as_ref().map_or(0, |value| value.nbytes()),
+            Self::Optional(value) => value.iter().map(|value| value.nbytes()).sum(),
             Self::Map(map) => map.keys.nbytes() + map.values.iter().map(Self::nbytes).sum::<u64>(),
         }
     }

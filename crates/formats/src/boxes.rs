@@ -6,6 +6,8 @@ use std::sync::Arc;
 
 use lodstone_store::{Blob, Derive, Result, internal};
 
+use crate::lengths::{at_most, length};
+
 /// Maximum number of boxes of a tensor.
 const MAX_BOXES: usize = 1 << 16;
 
@@ -57,12 +59,11 @@ pub(crate) fn assemble(shape: &[u64], item: u64, mut boxes: Vec<Boxed>) -> Resul
                 offset.checked_add(*size).is_some_and(|end| end <= *dim)
             });
         let size = volume(sizes).filter(|_| is_inside);
-        let bytes = size.and_then(|size| size.checked_mul(item));
-        if bytes != Some(data.len()) {
+        let Some(size) = size.filter(|size| size.checked_mul(item) == Some(data.len())) else {
             let found = format!("offsets {offsets:?}, sizes {sizes:?}, {} bytes", data.len());
             return Err(format!("chunks inside the dims {shape:?}, not {found}"));
-        }
-        covered = covered.saturating_add(size.unwrap_or(0));
+        };
+        covered = covered.saturating_add(size);
     }
     if covered != count {
         return Err(format!("chunks of {count} elements in all, not {covered}"));
@@ -101,15 +102,14 @@ impl Boxed {
         axes.all(|((offset, size), index)| (*offset..offset + size).contains(index))
     }
 
+    /// Returns the start and the end along each axis.
+    fn sides(&self) -> impl Iterator<Item = (u64, u64)> {
+        self.offsets.iter().zip(&self.sizes).map(|(offset, size)| (*offset, offset + size))
+    }
+
     fn overlaps(&self, other: &Self) -> bool {
-        let of = |chunk: &Self, axis: usize| {
-            let offset = chunk.offsets.get(axis).copied().unwrap_or(0);
-            (offset, offset + chunk.sizes.get(axis).copied().unwrap_or(0))
-        };
-        (0..self.offsets.len()).all(|axis| {
-            let ((start, end), (other_start, other_end)) = (of(self, axis), of(other, axis));
-            start < other_end && other_start < end
-        })
+        let mut axes = self.sides().zip(other.sides());
+        axes.all(|((start, end), (other_start, other_end))| start < other_end && other_start < end)
     }
 }
 
@@ -139,20 +139,22 @@ impl Assembled {
 
 /// Fails if two chunks overlap. Chunks are sorted along the axis on which most of them differ.
 fn check_overlaps(boxes: &mut [Boxed]) -> Result<(), String> {
-    let rank = boxes.first().map_or(0, |chunk| chunk.offsets.len());
-    let start = |chunk: &Boxed, axis: usize| chunk.offsets.get(axis).copied().unwrap_or(0);
+    let Some(first) = boxes.first() else { return Ok(()) };
     let distinct = |axis: &usize| {
-        let starts: std::collections::HashSet<u64> =
-            boxes.iter().map(|chunk| start(chunk, *axis)).collect();
-        starts.len()
+        let starts = boxes.iter().map(|chunk| chunk.offsets.get(*axis));
+        starts.collect::<std::collections::HashSet<_>>().len()
     };
-    let axis = (0..rank).max_by_key(distinct).unwrap_or(0);
-    boxes.sort_by_key(|chunk| start(chunk, axis));
+    // A scalar has no axes: its chunks are all at the same place.
+    let axis = (0..first.offsets.len()).max_by_key(distinct);
+    let side = |chunk: &Boxed| chunk.sides().nth(axis?);
+    boxes.sort_by_key(|chunk| side(chunk).map(|(start, _)| start));
     let mut compared = 0_usize;
     for (number, chunk) in boxes.iter().enumerate() {
-        let end = start(chunk, axis) + chunk.sizes.get(axis).copied().unwrap_or(1);
         let later = boxes.iter().skip(number + 1);
-        for other in later.take_while(|other| rank == 0 || start(other, axis) < end) {
+        let is_near = |other: &&Boxed| {
+            side(chunk).zip(side(other)).is_none_or(|((_, end), (start, _))| start < end)
+        };
+        for other in later.take_while(is_near) {
             compared += 1;
             if compared > MAX_COMPARISONS {
                 return Err("chunks in the order of an axis".to_owned());
@@ -249,7 +251,7 @@ impl Derive for Cut {
         while !rest.is_empty() {
             let (number, within) = (at / self.run, at % self.run);
             let (start, wanted) = (self.start(number), within + rest.len() as u64);
-            let len = usize::try_from(self.run - within).unwrap_or(usize::MAX).min(rest.len());
+            let len = at_most(self.run - within, rest.len());
             let (now, later) = rest.split_at_mut(len);
             let size = self.window(number, wanted);
             let held = |begin: u64, window: &[u8]| {
@@ -259,7 +261,7 @@ impl Derive for Cut {
             let mut skip = held(begin, &window);
             if skip.is_none() && size > self.run {
                 begin = start;
-                window.resize(usize::try_from(size).unwrap_or(0), 0);
+                window.resize(length(size)?, 0);
                 self.source.read_at(start, &mut window)?;
                 skip = held(begin, &window);
             }
@@ -310,8 +312,7 @@ impl Derive for Assembled {
             };
             hint = index;
             let (run, start) = self.run(chunk, &place);
-            let left = usize::try_from(run * self.item - within).unwrap_or(usize::MAX);
-            let (now, later) = rest.split_at_mut(left.min(rest.len()));
+            let (now, later) = rest.split_at_mut(at_most(run * self.item - within, rest.len()));
             chunk.data.read_at(start * self.item + within, now)?;
             at += now.len() as u64;
             rest = later;
@@ -328,7 +329,7 @@ impl Derive for Assembled {
 mod tests {
     use lodstone_store::Blob;
 
-    use super::cut;
+    use super::{at_most, cut};
 
     /// The elements of a box, one by one; elements are two bytes.
     fn expected(data: &[u8], shape: &[u64], offsets: &[u64], sizes: &[u64]) -> Vec<u8> {
@@ -340,7 +341,7 @@ mod tests {
                 left /= size;
                 step *= dim;
             }
-            let at = usize::try_from(2 * at).unwrap_or(0);
+            let at = at_most(2 * at, data.len());
             found.extend(data.get(at..at + 2).into_iter().flatten());
         }
         found
@@ -358,8 +359,7 @@ mod tests {
             let most = if round % 10 == 0 && rank <= 2 { 200 } else { 7 };
             let shape: Vec<u64> = (0..rank).map(|_| next(most) + 1).collect();
             let count = shape.iter().product::<u64>();
-            let data: Vec<u8> =
-                (0..2 * count).map(|at| u8::try_from(at * 31 % 251).unwrap_or(0)).collect();
+            let data: Vec<u8> = (0..2 * count).map(|at| (at * 31 % 251).to_le_bytes()[0]).collect();
             let (offsets, sizes): (Vec<u64>, Vec<u64>) = shape
                 .iter()
                 .map(|dim| {
@@ -373,10 +373,10 @@ mod tests {
             assert_eq!(found.len(), expected.len() as u64);
             let start = next(found.len() + 1);
             let len = next(found.len() - start + 1);
-            let mut read = vec![0; usize::try_from(len).unwrap_or(0)];
+            let mut read = vec![0; at_most(len, data.len())];
             let range = found.slice(start, len).and_then(|it| it.read_at(0, &mut read));
             assert!(range.is_ok());
-            let start = usize::try_from(start).unwrap_or(0);
+            let start = at_most(start, data.len());
             assert_eq!(
                 Some(&*read),
                 expected.get(start..start + read.len()),

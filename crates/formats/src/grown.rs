@@ -80,8 +80,9 @@ fn value(out: &mut Encoder, field: &Field, number: usize, levels: usize) {
         Kind::Bytes => out.bytes(field.number, format!("n{number}").as_bytes()),
         Kind::Elements => out.bytes(field.number, &[0; 4]),
         Kind::Enum(values) => {
-            let known = values.values.get(number % values.values.len().max(1));
-            out.int(field.number, known.map_or(0, |(value, _)| *value));
+            if let Some((value, _)) = values.values.get(number % values.values.len().max(1)) {
+                out.int(field.number, *value);
+            }
         }
         Kind::Message(message) if levels > 0 => out.message(field.number, |out| {
             let single = message.fields.iter().filter(|field| !field.repeated);

@@ -49,6 +49,7 @@ mod format;
 pub mod glow;
 #[cfg(steps)]
 mod grown;
+mod lengths;
 pub mod mxnet;
 pub mod numpy;
 pub mod onnx;

@@ -12,6 +12,7 @@ use serde::Deserialize;
 
 use crate::boxes::{self, Boxed};
 use crate::error::{Error, Result};
+use crate::lengths::at_most;
 use crate::options::Holds;
 
 /// A format of shards.
@@ -162,7 +163,8 @@ pub fn divided(model: &Model, shards: usize, axis: impl Fn(&str) -> usize) -> Re
             continue;
         }
         let step = dim.div_ceil(division.len() as u64);
-        let starts = (0..dim).step_by(usize::try_from(step).unwrap_or(usize::MAX));
+        let next = |start: &u64| start.checked_add(step).filter(|start| *start < dim);
+        let starts = std::iter::successors(Some(0), next);
         for (shard, start) in division.iter_mut().zip(starts) {
             let Chunk { mut offsets, mut sizes, .. } = chunk.clone();
             offsets.iter_mut().skip(axis).take(1).for_each(|offset| *offset = start);
@@ -182,7 +184,7 @@ pub fn distributed(model: &Model, shards: usize) -> Division {
     for (parameter, Parameter { tensor, .. }) in model.parameters.iter().enumerate() {
         // The file in which the middle of the tensor is.
         let middle = before + tensor.data.len() / 2;
-        let number = usize::try_from(middle / share).unwrap_or(0).min(division.len() - 1);
+        let number = at_most(middle / share, division.len() - 1);
         before += tensor.data.len();
         let (offsets, sizes) = (vec![0; tensor.shape.len()], tensor.shape.clone());
         if let Some(shard) = division.get_mut(number) {
@@ -338,8 +340,9 @@ impl<'a> Sharding<'a> {
         if chunks.is_empty() || boxed.iter().any(|chunk| chunk.data.is_empty()) {
             return Err(refuse("at least one, and none without elements".to_owned()));
         }
-        let item = tensor.dtype.bits().unwrap_or(0) / 8;
-        boxes::assemble(&tensor.shape, item.into(), boxed).map(drop).map_err(refuse)
+        let bits = tensor.dtype.bits();
+        let bits = bits.ok_or_else(|| refuse("elements of a known size".to_owned()))?;
+        boxes::assemble(&tensor.shape, u64::from(bits / 8), boxed).map(drop).map_err(refuse)
     }
 
     /// Returns the format.

@@ -111,6 +111,13 @@ impl Rank {
         })
     }
 
+    /// Returns a place before, between or behind the axes; negative ones count from the end, and those beyond an end are
+    /// at that end.
+    pub fn place(self, place: i64) -> usize {
+        let place = if place < 0 { place.saturating_add(self.number()) } else { place };
+        usize::try_from(place.max(0)).map_or(self.0, |place| place.min(self.0))
+    }
+
     /// Returns the last axis.
     ///
     /// # Errors

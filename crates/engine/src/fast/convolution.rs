@@ -93,7 +93,7 @@ impl Convolution {
         if !is_single(filter) || !bias.is_none_or(is_single) {
             return Ok(None);
         }
-        let line = window.last().copied().unwrap_or(1);
+        let Some(&line) = window.last() else { return Ok(None) };
         let (sides, window) = (window, window.iter().product::<usize>());
         // Of a large window, as the gradient of a filter has it, the channels would be far from each other.
         let is_large = window > LARGE_WINDOW && !is_transposed(op);
@@ -242,8 +242,10 @@ impl Convolution {
         let products = match &self.weights {
             Weights::Transposed(packed) => geometry.products(*examples, packed),
             Weights::Winograd(it) => it.workspace(&geometry).saturating_mul(threads),
-            Weights::Product(packed) => FirstLayer::of(&geometry, packed)
-                .map_or(0, |first_layer| first_layer.copied().saturating_mul(threads)),
+            Weights::Product(packed) => match FirstLayer::of(&geometry, packed) {
+                Some(first_layer) => first_layer.copied().saturating_mul(threads),
+                None => 0,
+            },
             _ => 0,
         };
         let workspace = budget.reserve(products.saturating_mul(size_of::<f32>()) as u64)?;
@@ -271,10 +273,12 @@ fn convolve(call: &FastCall<'_>) -> Outcome<Option<Vec<Dense>>> {
     Ok(one(shaped.run(x, EpilogueArguments::default(), buffers, |_, _| Ok(()))?))
 }
 
-/// Returns the dilation of the last dim.
+/// Returns the dilation of the last dim. Absent ones are 1.
 pub(crate) fn dilation(op: &Op) -> Outcome<i64> {
-    let call = Call::new(op, &[])?;
-    Ok(call.ints("dilations").and_then(<[i64]>::last).copied().unwrap_or(1))
+    Ok(match Call::new(op, &[])?.ints("dilations") {
+        Some([.., last]) => *last,
+        _ => 1,
+    })
 }
 
 /// Returns whether all strides and dilations are 1.

@@ -164,16 +164,18 @@ impl Line<'_> {
         let (channels, [_, stride]) = (narrow.channels, geometry.strides);
         let (between, step) = (geometry.between(), stride * channels);
         // Between the borders, windows have the same elements, some pixels further.
-        let mut known = None;
+        let mut known: Option<usize> = None;
         for start in columns.clone().step_by(COUNT) {
             let start = start.min(columns.end - COUNT);
             let is_between = between.start <= start && start + COUNT <= between.end;
-            known = known.filter(|_| is_between);
-            if known.is_none() {
-                geometry.taps(first, start, COUNT, self.taps);
-                known = is_between.then_some(start);
-            }
-            let shift = known.map_or(0, |known| (start - known) * step);
+            let shift = match known.filter(|_| is_between) {
+                Some(known) => (start - known) * step,
+                None => {
+                    geometry.taps(first, start, COUNT, self.taps);
+                    known = is_between.then_some(start);
+                    0
+                }
+            };
             let (_, out) = self.out.split_at_mut(start * channels);
             let (taps, lanes) = (self.taps.as_slice(), S::F32_LANES);
             let mut begin = 0;

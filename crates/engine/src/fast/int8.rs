@@ -6,7 +6,7 @@
 
 use std::ops::Range;
 
-use lodstone_schema::Finding;
+use lodstone_schema::{Finding, numbers};
 
 use super::quantized::exact;
 use crate::error::Outcome;
@@ -179,7 +179,7 @@ impl PackedBytes {
         let at_once =
             if at_once >= MIN_TILED_ROWS { at_once.next_multiple_of(TILE_ROWS) } else { at_once };
         // What the zero points change in every row.
-        let product = i32::try_from(self.inner).unwrap_or(i32::MAX).wrapping_mul(zero);
+        let product = numbers::exact::<i32, _>(self.inner)?.wrapping_mul(zero);
         let zeros = self.zeros.iter().copied().chain(std::iter::repeat(0));
         let sides = self.sums.iter().zip(zeros);
         let base: Vec<i32> = sides

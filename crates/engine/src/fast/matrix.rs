@@ -154,8 +154,8 @@ impl<'t> Stack<'t> {
 
     /// Returns the elements from the first one of a matrix on.
     fn matrix(&self, number: usize) -> &[f32] {
-        let start = self.starts.get(number).copied().unwrap_or_default();
-        self.values.get(start..).unwrap_or_default()
+        let start = self.starts.get(number);
+        start.and_then(|start| self.values.get(*start..)).unwrap_or_default()
     }
 }
 

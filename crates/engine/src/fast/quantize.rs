@@ -174,6 +174,7 @@ fn spread(tensor: &Dense, dims: &[usize], order: Order) -> Outcome<Option<ByteEl
     if let ([given, channels, ones @ ..], [examples, same, spatial @ ..], Order::ChannelsLast) =
         (tensor.dims(), dims, order)
         && channels == same
+        && (*given == 1 || given == examples)
         && ones.len() == spatial.len()
         && ones.iter().all(|dim| *dim == 1)
     {
@@ -182,7 +183,7 @@ fn spread(tensor: &Dense, dims: &[usize], order: Order) -> Outcome<Option<ByteEl
         let pixels = spatial.iter().product();
         let each: Vec<_> =
             codes.chunks_exact(*channels).map(|codes| codes.repeat(pixels)).collect();
-        let all = each.concat().repeat(examples.checked_div(*given).unwrap_or(0));
+        let all = each.concat().repeat(if given == examples { 1 } else { *examples });
         return Ok(Some(ByteElements::Unsigned(Elements::Copy(all))));
     }
     // A view, whose bytes are copied.

@@ -34,10 +34,10 @@ fn accepts(inputs: &[Option<&Value>]) -> bool {
 fn softmax(call: &FastCall<'_>) -> Outcome<Option<Vec<Dense>>> {
     let Some(Some(Value::Dense(x))) = call.inputs.first() else { return Ok(None) };
     let rank = x.dims().len();
-    if rank == 0 || axis(call.attributes()?.int("axis", -1), rank)? + 1 != rank {
+    let Some(&width) = x.dims().last() else { return Ok(None) };
+    if axis(call.attributes()?.int("axis", -1), rank)? + 1 != rank {
         return Ok(None);
     }
-    let width = x.dims().last().copied().unwrap_or(1);
     each_row(call, x, width, |row, out| {
         wide!({
             let most = combined(row, f32::NEG_INFINITY, |it| it, |a, b| if b > a { b } else { a });

@@ -3,6 +3,7 @@
 
 use std::slice::ChunksExact;
 
+use lodstone_schema::Finding;
 use pulp::NullaryFnOnce;
 
 use super::im2col::Geometry;
@@ -94,7 +95,8 @@ impl Geometry {
     ) -> Outcome<()> {
         let ([_, width], channels) = (self.image, self.channels);
         let pixels = StridedRows { stride: channels, group_width: channels, values: image };
-        let line = width * lines.first().map_or(0, PackedMatrix::width);
+        let first = lines.first().ok_or_else(|| Finding::internal("a window has no lines"))?;
+        let line = width * first.width();
         let size = line * lines.len();
         each_chunk(out, size, |unfolded, number, out| {
             for (packed, out) in lines.iter().zip(out.chunks_exact_mut(line.max(1))) {

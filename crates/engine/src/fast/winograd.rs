@@ -10,6 +10,7 @@ use std::ops::Range;
 use pulp::{Simd, WithSimd};
 
 use super::im2col::Geometry;
+use crate::dims::rows_of;
 use crate::error::Outcome;
 use crate::gemm::{
     Buffer, Buffers, Epilogue, PackedMatrix, StridedRows, add_bias_and_clamp, part_of,
@@ -63,7 +64,7 @@ impl Winograd {
         let (size, mut window) = ([POINTS, channels, results], Vec::new());
         let filters =
             PackedMatrix::with_groups(size, channels, allocate, |[channel, first], points| {
-                let count = points.first().map_or(0, |point| point.len());
+                let Some(count) = points.first().map(|point| point.len()) else { return };
                 window.resize(WINDOW * count, 0.0);
                 for (element, into) in window.chunks_exact_mut(count.max(1)).enumerate() {
                     read([element, channel, first], into);
@@ -112,7 +113,7 @@ impl Winograd {
     ) -> Outcome<()> {
         let ([height, width], [rows, columns]) = (geometry.image, geometry.steps);
         let ([down, across], size) = (tiles(geometry), rows * columns * self.results);
-        let examples = out.len().checked_div(size).unwrap_or(0);
+        let examples = rows_of(size, out.len());
         // As many parts for each thread, of whole lines of tiles.
         let all = down * across;
         let parts = (all.div_ceil(self.at_once(all)) * examples).next_multiple_of(sharing());

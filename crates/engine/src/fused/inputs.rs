@@ -7,6 +7,7 @@ use lodstone_model::DType;
 use lodstone_schema::Finding;
 
 use super::rules::{Class, truth};
+use crate::dims::{Dims, dim_at};
 use crate::error::Outcome;
 use crate::layout::{Floats, ordered};
 use crate::tensor::{Dense, Elements, Order, elements};
@@ -45,13 +46,14 @@ impl Input {
             Class::Number => {
                 let own = Order::RowMajor.strides(value.dims());
                 let skipped = dims.len() - value.dims().len();
-                let step = |at: usize| {
-                    let at = at.checked_sub(skipped)?;
-                    let is_many = value.dims().get(at).is_some_and(|dim| *dim > 1);
-                    own.get(at).filter(|_| is_many).map(|step| step.unsigned_abs())
+                let step = |(dim, step): (&usize, &isize)| {
+                    if *dim > 1 { step.unsigned_abs() } else { 0 }
                 };
+                let steps = repeat_n(0, skipped).chain(value.dims().iter().zip(&own).map(step));
+                let steps: Dims = steps.collect();
                 let sides = order.axes(dims.len()).zip(order.dims(dims));
-                let sides = sides.map(|(at, dim)| (dim, step(at).unwrap_or(0))).collect();
+                let sides = sides.map(|(at, dim)| Ok((dim, dim_at(&steps, at)?)));
+                let sides = sides.collect::<Outcome<_>>()?;
                 Some(Self::Broadcast(ordered(value, Order::RowMajor)?, sides))
             }
             Class::Truth => {

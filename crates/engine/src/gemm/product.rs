@@ -13,6 +13,7 @@ use super::pack::{PackedMatrix, Panel, TileLoop};
 use super::prefetch::Prefetch;
 use super::rows::{RowBlock, RowSlices, Rows};
 use super::slices::part_of;
+use crate::dims::rows_of;
 use crate::error::Outcome;
 use crate::simd::dispatch;
 use crate::threads::{each_chunk, sharing};
@@ -37,7 +38,7 @@ impl PackedMatrix {
         finish_block: impl Fn(usize, &mut [f32]) -> Outcome<()> + Sync,
     ) -> Outcome<()> {
         let width = self.width();
-        let count = out.len().checked_div(width).unwrap_or(0);
+        let count = rows_of(width, out.len());
         let panels = self.columns.div_ceil(self.tile.columns);
         let threads =
             sharing().min(count.saturating_mul(self.panels.len()) / MIN_MULTIPLICATIONS).max(1);

@@ -1,5 +1,6 @@
 //! Where `Resize` reads: the axes that it resizes, and the elements around each coordinate.
 
+use lodstone_schema::Finding;
 use lodstone_schema::onnx::infer::scaled_size;
 
 use crate::call::Call;
@@ -59,7 +60,21 @@ pub(crate) fn sides(call: &Call<'_>, shape: &[usize]) -> Outcome<Vec<Side>> {
         None => (0..rank).collect(),
     };
     let doubles = |number: usize| call.optional(number).map(Dense::to_doubles).transpose();
-    let region = doubles(1)?.unwrap_or_default();
+    let regions = match call.text("coordinate_transformation_mode").as_deref() {
+        Some("tf_crop_and_resize") => doubles(1)?.filter(|region| !region.is_empty()),
+        _ => None,
+    };
+    let regions: Vec<(f64, f64)> = match &regions {
+        Some(region) if region.len() == 2 * axes.len() => {
+            let (begins, ends) = region.split_at(axes.len());
+            begins.iter().copied().zip(ends.iter().copied()).collect()
+        }
+        Some(other) => {
+            let wrong = format!("expected {} fractions, found {}", 2 * axes.len(), other.len());
+            return Err(Finding::from(wrong).about_input(1));
+        }
+        None => vec![(0.0, 1.0); axes.len()],
+    };
     let scales = doubles(2)?.filter(|scales| !scales.is_empty());
     let sizes = call.longs(3)?.filter(|sizes| !sizes.is_empty());
     let dims = axes.iter().map(|at| dim_at(shape, *at)).collect::<Outcome<Vec<usize>>>()?;
@@ -93,12 +108,9 @@ pub(crate) fn sides(call: &Call<'_>, shape: &[usize]) -> Outcome<Vec<Side>> {
         }
         _ => return Err("expected a scale or size for each axis".into()),
     };
-    let side = |(number, (axis, (from, (to, scale))))| {
-        let begin = region.get(number).copied().unwrap_or(0.0);
-        let end = region.get(number + axes.len()).copied().unwrap_or(1.0);
-        Side { axis, from, to, scale, region: (begin, end) }
-    };
-    Ok(axes.iter().copied().zip(dims.into_iter().zip(made)).enumerate().map(side).collect())
+    let all = axes.into_iter().zip(dims).zip(made).zip(regions);
+    let side = |(((axis, from), (to, scale)), region)| Side { axis, from, to, scale, region };
+    Ok(all.map(side).collect())
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]

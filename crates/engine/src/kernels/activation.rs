@@ -5,7 +5,7 @@ use pulp::bytemuck::Zeroable;
 
 use crate::call::{Call, Outputs, one};
 use crate::curves::{Erf, at_least, at_most, sigmoid};
-use crate::dims::{around, at_mut, axis};
+use crate::dims::{around, at_mut, axis, count};
 use crate::error::Outcome;
 use crate::fused::{EpilogueStep, Rule, maximum, minimum};
 use crate::operator::Operator;
@@ -230,8 +230,7 @@ fn hardmax(call: &Call<'_>) -> Outputs {
             let mut made = zeroed::<T>(x.count())?;
             for (block, best) in made.chunks_exact_mut(dim * inner).zip(best.chunks_exact(inner)) {
                 for (offset, place) in best.iter().enumerate() {
-                    let place = usize::try_from(*place).unwrap_or(dim);
-                    *at_mut(block, place * inner + offset)? = first.ok_or("no element")?;
+                    *at_mut(block, count(*place)? * inner + offset)? = first.ok_or("no element")?;
                 }
             }
             Dense::of_elements(x.dtype(), shape, bytes_of(made))

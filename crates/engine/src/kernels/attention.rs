@@ -246,7 +246,7 @@ impl Bias<'_> {
             None => 0,
         };
         let has_past = self.call.optional(4).is_some();
-        let examples = lengths.as_ref().map_or(1, Vec::len);
+        let examples = if lengths.is_some() { batch } else { 1 };
         let mut values = vec![0.0; bounded(&[examples, queries, keys])?];
         for (row, line) in values.chunks_mut(keys.max(1)).enumerate() {
             let length = lengths.as_ref().and_then(|all| all.get(row / queries.max(1))).copied();

@@ -49,7 +49,7 @@ fn scatter(op: &Op, inputs: &[Option<Value>], memory: Memory<'_>) -> Outputs {
     let each = before.iter().skip(1).product::<usize>().max(1);
     let planes = bytes.chunks_exact_mut(length * row).zip(source.chunks_exact(new * row));
     for (plane, (old, rows)) in planes.enumerate() {
-        let start = starts.get(plane / each).copied().unwrap_or(0);
+        let start = lodstone_schema::places::at(&starts, plane / each)?;
         for (step, line) in (0_i64..).zip(rows.chunks_exact(row)) {
             let place = place(start.saturating_add(step), length, is_circular)?;
             if let Some(slot) = old.get_mut(place * row..(place + 1) * row) {

@@ -53,7 +53,7 @@ pub(super) fn convolved(
     windows.check(&shape, &size, groups)?;
     let steps = windows.steps(spatial(&shape)?)?;
     // Both in another order, and the elements of the windows that a thread computes at a time.
-    let width = u64::from(x.dtype().bits().unwrap_or(64) / 8).max(4);
+    let width = u64::from(x.bits() / 8).max(4);
     let columns = steps.iter().product::<usize>().min(WINDOWS);
     let columns = [dim_at(&size, 1)?, windows.size.iter().product(), columns];
     let _copies = (
@@ -206,38 +206,40 @@ impl Plan<'_> {
         mut each: impl FnMut(Line),
     ) {
         let Windows { size, strides, dilations, pads } = self.windows;
-        let (Some(across), Some(wide)) = (self.steps.last(), dims.last()) else {
+        // The offset of the element from the beginning of a window along each axis.
+        let mut rest = place;
+        let axes = size.iter().zip(dilations).zip(strides.iter().zip(pads));
+        let mut sides = Vec::with_capacity(size.len());
+        for ((size, dilation), (stride, (before, _))) in axes.rev() {
+            sides.push((*stride, rest % size * dilation, *before));
+            rest /= size;
+        }
+        sides.reverse();
+        let (Some((across, steps)), Some((wide, dims)), Some((last, sides))) =
+            (self.steps.split_last(), dims.split_last(), sides.split_last())
+        else {
             // Without spatial dims, a window is an element.
             return each(Line { places: 0..1, begin: 0, stride: 1 });
         };
-        // The offset of the element from the beginning of a window along each axis.
-        let mut offsets = vec![0; size.len()];
-        let mut rest = place;
-        for ((offset, size), dilation) in offsets.iter_mut().zip(size).zip(dilations).rev() {
-            *offset = rest % size * dilation;
-            rest /= size;
-        }
-        let last = size.len() - 1;
-        let at = |list: &[usize], axis: usize| list.get(axis).copied().unwrap_or(0);
-        let before = |axis: usize| pads.get(axis).map_or(0, |(before, _)| *before);
-        let stride = at(strides, last);
+        let (stride, offset, before) = *last;
         let mut window = windows.start;
         while window < windows.end {
             let (mut row, first) = (window / across, window % across);
             let count = (across - first).min(windows.end - window);
             // The index of the line of the input, unless it is in the padding.
             let (mut line, mut step, mut is_inside) = (0, 1, true);
-            for axis in (0..last).rev() {
-                let place = row % at(&self.steps, axis) * at(strides, axis) + at(&offsets, axis);
-                row /= at(&self.steps, axis);
-                let inside = place.checked_sub(before(axis)).filter(|it| *it < at(dims, axis));
-                is_inside &= inside.is_some();
-                line += inside.unwrap_or(0) * step;
-                step *= at(dims, axis);
+            for ((steps, dim), (stride, offset, before)) in steps.iter().zip(dims).zip(sides).rev()
+            {
+                let place = row % steps * stride + offset;
+                row /= steps;
+                match place.checked_sub(*before).filter(|it| it < dim) {
+                    Some(inside) => line += inside * step,
+                    None => is_inside = false,
+                }
+                step *= dim;
             }
             if is_inside {
                 // The windows whose element is inside of the line.
-                let (offset, before) = (at(&offsets, last), before(last));
                 let low =
                     before.saturating_sub(offset).div_ceil(stride).clamp(first, first + count);
                 let high = (wide + before).saturating_sub(offset).div_ceil(stride);

@@ -6,8 +6,10 @@
 
 use std::collections::HashMap;
 
+use lodstone_schema::Finding;
+
 use crate::call::{Call, Outputs, one};
-use crate::dims::{at_mut, bounded, long};
+use crate::dims::{at_mut, bounded, dim_at, long};
 use crate::error::Outcome;
 use crate::operator::Operator;
 use crate::tensor::{Dense, product};
@@ -61,7 +63,7 @@ fn einsum(call: &Call<'_>) -> Outputs {
                     Label::Hidden(number) => Some(number + 1),
                     Label::Letter(_) => None,
                 });
-            let count = hidden.max().unwrap_or(0);
+            let count = hidden.fold(0, usize::max);
             let letters = right.replace("...", "").chars().count();
             labels(right, letters + if right.contains("...") { count } else { 0 })?
         }
@@ -162,8 +164,8 @@ impl Term {
         let mut term = Self { labels, item };
         while let Some((first, second)) = term.repeated() {
             let shape = term.item.shape();
-            let label = term.labels.get(first).copied();
-            let size = label.and_then(|label| sizes.get(&label)).copied().unwrap_or(1);
+            let size = term.labels.get(first).and_then(|label| sizes.get(label)).copied();
+            let size = size.ok_or_else(|| Finding::internal("a label has no size"))?;
             // Dims of 1 broadcast to the diagonal.
             let mut whole = shape.clone();
             *at_mut(&mut whole, first)? = size;
@@ -218,8 +220,8 @@ impl Term {
             return Err("the result lacks labels".into());
         }
         let found = self.item.shape();
-        let dim = |label: &Label| place(label).and_then(|at| found.get(at)).copied().unwrap_or(1);
-        let dims: Vec<usize> = labels.iter().map(dim).collect();
+        let dim = |label: &Label| place(label).map_or(Ok(1), |at| dim_at(&found, at));
+        let dims: Vec<usize> = labels.iter().map(dim).collect::<Outcome<_>>()?;
         let item = self.item.permuted(&order)?.reshaped(dims)?;
         Ok(Self { labels: labels.to_vec(), item })
     }

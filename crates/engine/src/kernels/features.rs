@@ -14,6 +14,7 @@ use crate::dims::bounded;
 use crate::error::Outcome;
 use crate::operator::{ML, Operator};
 use crate::tensor::Dense;
+use crate::tensor::element::bits;
 use crate::value::{STRING, Strings, Value};
 
 /// The operators of this family.
@@ -27,11 +28,11 @@ pub(super) const OPERATORS: &[Operator] = &[
 fn extract(call: &Call<'_>) -> Outputs {
     let (x, numbers) = (call.input(0)?.clone(), call.input(1)?);
     let shape = x.shape();
-    let (Some(last), dim) = (shape.len().checked_sub(1), shape.last().copied().unwrap_or(0)) else {
+    let Some((dim, before)) = shape.split_last() else {
         return Err("expected at least one dim".into());
     };
-    let made = x.selected(last, &places(numbers, dim)?)?;
-    let whole = if last == 0 { [vec![1], made.shape()].concat() } else { made.shape() };
+    let made = x.selected(before.len(), &places(numbers, *dim)?)?;
+    let whole = if before.is_empty() { [vec![1], made.shape()].concat() } else { made.shape() };
     one(made.reshaped(whole)?)
 }
 
@@ -84,7 +85,7 @@ impl Labels {
             }
             value => {
                 let dense = value.dense()?;
-                let size = dense.dtype().bits().map_or(1, |bits| bits as usize / 8).max(1);
+                let size = (dense.bits() as usize / 8).max(1);
                 let bytes = dense.bytes()?;
                 let list = bytes.chunks_exact(size).map(Bytes::copy_from_slice).collect();
                 Self { dtype: dense.dtype(), list }
@@ -181,7 +182,7 @@ fn default(op: &Op, dtype: DType) -> Outcome<Label> {
             Bytes::copy_from_slice(&value.to_le_bytes())
         }
         (DType::Float32, _) => Bytes::copy_from_slice(&(-0.0_f32).to_le_bytes()),
-        (other, _) => vec![0; other.bits().map_or(1, |bits| bits as usize / 8)].into(),
+        (other, _) => vec![0; bits(other)? as usize / 8].into(),
     })
 }
 

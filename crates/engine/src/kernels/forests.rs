@@ -6,6 +6,7 @@
 use std::collections::{BTreeSet, HashMap};
 
 use lodstone_model::{AttributeValue, DType};
+use lodstone_schema::Finding;
 
 use super::scores::{Classes, Second, Transform, best, classified, scored};
 use crate::call::{Call, Outputs, one};
@@ -217,14 +218,18 @@ fn single(value: f64) -> f32 {
     value as f32
 }
 
+/// Returns the number of rows, and that of features of each.
+fn table(call: &Call<'_>) -> Outcome<(usize, usize)> {
+    match *call.input(0)?.dims() {
+        [features] => Ok((1, features)),
+        [rows, features] => Ok((rows, features)),
+        ref other => Err(format!("expected rows of features, found {other:?}").into()),
+    }
+}
+
 /// Applies a function to each row of features.
 fn each_row<T>(call: &Call<'_>, of: impl Fn(&[f64]) -> Outcome<T>) -> Outcome<Vec<T>> {
-    let x = call.input(0)?;
-    let (rows, features) = match *x.shape().as_slice() {
-        [features] => (1, features),
-        [rows, features] => (rows, features),
-        _ => return Err(format!("expected rows of features, found {:?}", x.shape()).into()),
-    };
+    let (x, (rows, features)) = (call.input(0)?, table(call)?);
     // Rows without features take no memory: their number has no limit.
     if features == 0 {
         return Err("expected features, found none".into());
@@ -233,14 +238,15 @@ fn each_row<T>(call: &Call<'_>, of: impl Fn(&[f64]) -> Outcome<T>) -> Outcome<Ve
         DType::Float64 => x.to_doubles()?,
         _ => x.cast_to(DType::Float32)?.to_doubles()?,
     };
-    let row = |at: usize| values.get(at * features..(at + 1) * features).unwrap_or_default();
-    (0..rows).map(|at| of(row(at))).collect()
+    let row = |at: usize| values.get(at * features..(at + 1) * features);
+    let lost = || Finding::internal("a row is missing");
+    (0..rows).map(|at| of(row(at).ok_or_else(lost)?)).collect()
 }
 
 fn regress(call: &Call<'_>) -> Outputs {
     let targets = count(call.int("n_targets", 1))?;
-    let (transform, rows) = (Transform::of(call)?, call.input(0)?.shape());
-    bounded(&[rows.first().copied().unwrap_or(1), targets])?;
+    let (transform, (rows, _)) = (Transform::of(call)?, table(call)?);
+    bounded(&[rows, targets])?;
     let forest = Forest::of(call, "target", targets)?;
     let aggregate = call.text("aggregate_function").unwrap_or_else(|| "SUM".to_owned());
     let trees = forest.roots.len() as f64;
@@ -282,8 +288,11 @@ impl Binary {
     }
 
     /// Returns the scores, the class, and how a second score is added. A class without weights has no base value either.
-    fn judge(&self, forest: &Forest, sums: &[Option<f64>]) -> (Vec<f32>, usize, Second) {
-        let [mut one, mut two] = [0, 1].map(|at| sums.get(at).copied().flatten());
+    fn judge(
+        &self,
+        forest: &Forest,
+        [mut one, mut two]: [Option<f64>; 2],
+    ) -> (Vec<f32>, usize, Second) {
         let second = match (self.is_one, self.are_shares) {
             (true, true) => Second::Complement,
             (true, false) => Second::Negative,
@@ -292,16 +301,16 @@ impl Binary {
         };
         match *forest.base.as_slice() {
             [_, base] if two.is_some() => {
-                two = Some(forest.sum(base, one.unwrap_or(0.0)));
+                two = Some(forest.sum(base, score(one)));
                 one = one.and(two.map(|two| -two));
             }
             [base, _] | [base] => one = one.map(|one| forest.sum(one, base)),
             _ => {}
         }
-        let class = self.class(two.or(one).unwrap_or(0.0));
-        let mut scores = vec![single(one.unwrap_or(0.0))];
+        let class = self.class(score(two.or(one)));
+        let mut scores = vec![single(score(one))];
         if two.is_some() || forest.base.len() == 2 {
-            scores.push(single(two.unwrap_or(0.0)));
+            scores.push(single(score(two)));
         }
         (scores, class, second)
     }
@@ -309,8 +318,8 @@ impl Binary {
 
 fn classify(call: &Call<'_>) -> Outputs {
     let (transform, classes) = (Transform::of(call)?, Classes::of(call, "classlabels_int64s")?);
-    let width = classes.count();
-    bounded(&[call.input(0)?.shape().first().copied().unwrap_or(1), width])?;
+    let (width, (rows, _)) = (classes.count(), table(call)?);
+    bounded(&[rows, width])?;
     let forest = Forest::of(call, "class", width)?;
     let weighed: BTreeSet<i64> =
         call.ints("class_ids").unwrap_or_default().iter().copied().collect();
@@ -319,7 +328,7 @@ fn classify(call: &Call<'_>) -> Outputs {
     let judged = each_row(call, |row| {
         let sums = forest.sums(row, |a, b| forest.sum(a, b))?;
         let (mut scores, class, second) = match sums.as_slice() {
-            [_, _] => binary.judge(&forest, &sums),
+            [one, two] => binary.judge(&forest, [*one, *two]),
             _ => {
                 let (scores, class) = many(&forest, &sums);
                 (scores, class, Second::Absent)
@@ -341,6 +350,11 @@ fn classify(call: &Call<'_>) -> Outputs {
     classified(labels, &scored(scores, width)?)
 }
 
+/// Returns the score of a class: 0 without weights.
+fn score(sum: Option<f64>) -> f64 {
+    sum.unwrap_or(0.0)
+}
+
 /// Returns the scores of any number of classes but two, and the class with the highest one.
 fn many(forest: &Forest, sums: &[Option<f64>]) -> (Vec<f32>, usize) {
     let base = forest.base.iter().copied().map(Some).chain(std::iter::repeat(None));
@@ -349,9 +363,9 @@ fn many(forest: &Forest, sums: &[Option<f64>]) -> (Vec<f32>, usize) {
         (sum, base) => sum.or(base),
     });
     let all: Vec<Option<f64>> = all.collect();
-    let scores = all.iter().map(|score| single(score.unwrap_or(0.0))).collect();
+    let scores = all.iter().map(|sum| single(score(*sum))).collect();
     match all.as_slice() {
-        [score] => (scores, usize::from(score.is_some_and(|score| score > 0.0))),
+        [sum] => (scores, usize::from(sum.is_some_and(|sum| sum > 0.0))),
         // Classes without a score come last.
         _ => (scores, best(&all)),
     }

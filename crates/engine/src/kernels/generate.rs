@@ -2,6 +2,7 @@
 
 use lodstone_model::{AttributeValue, DType, Tensor};
 use lodstone_schema::Finding;
+use lodstone_schema::numbers::exact;
 use lodstone_schema::onnx::dtype;
 use lodstone_store::Blob;
 
@@ -125,9 +126,8 @@ fn range(call: &Call<'_>) -> Outputs {
         let distance = i128::from(limit) - i128::from(start);
         let step_wide = i128::from(step);
         let count = (distance / step_wide + i128::from(distance % step_wide != 0)).max(0);
-        let count = i64::try_from(if (distance > 0) == (step > 0) { count } else { 0 });
-        let dims = dims_from(&[count.unwrap_or(i64::MAX)])?;
-        let values = (0..long(dims.iter().product()))
+        let count = exact(if (distance > 0) == (step > 0) { count } else { 0 })?;
+        let values = (0..long(bounded(&[count])?))
             .map(|number| start.wrapping_add(number.wrapping_mul(step)));
         let values: Vec<i64> = values.collect();
         return one(Dense::longs(&values).cast_to(to)?);

@@ -1,6 +1,7 @@
 //! Sampling by grids: affine grids, and convolutions whose windows are deformed.
 
 use lodstone_schema::Finding;
+use lodstone_schema::places::at;
 
 use crate::call::{Call, Outputs, one};
 use crate::dims::{bounded, count, dims_from, elements};
@@ -99,18 +100,19 @@ fn deformed_conv(call: &Call<'_>) -> Outputs {
     for (number, images) in values.chunks_exact(planes * high * wide).enumerate() {
         // One group of offsets of one example.
         let own = |list: &[f64], size: usize| {
-            list.get(number * size..(number + 1) * size).map(<[f64]>::to_vec)
+            let own = list.get(number * size..(number + 1) * size).map(<[f64]>::to_vec);
+            own.ok_or_else(|| Finding::internal("a group has no offsets"))
         };
-        let moves = own(&offsets, 2 * taps * places).unwrap_or_default();
-        let mask = mask.as_ref().and_then(|mask| own(mask, taps * places));
+        let moves = own(&offsets, 2 * taps * places)?;
+        let shares = match &mask {
+            Some(mask) => own(mask, taps * places)?,
+            None => vec![1.0; taps * places],
+        };
         let samples = plan.samples(&moves)?;
         for image in images.chunks_exact(high * wide) {
-            for (at, sample) in samples.iter().enumerate() {
-                let share = mask.as_ref().and_then(|mask| mask.get(at)).copied().unwrap_or(1.0);
-                let value = |(place, share): &(usize, f64)| {
-                    image.get(*place).map_or(0.0, |value| value * share)
-                };
-                pieces.push(share * sample.iter().map(value).sum::<f64>());
+            for (share, sample) in shares.iter().zip(&samples) {
+                let value = |(place, share): &(usize, f64)| Ok(at(image, *place)? * share);
+                pieces.push(share * sample.iter().map(value).sum::<Outcome<f64>>()?);
             }
         }
     }
@@ -138,11 +140,9 @@ impl Deformed {
         for tap in 0..down * across {
             let (row, column) = (tap / across * dilation, tap % across * apart);
             for place in 0..places {
-                let offset = |axis: usize| {
-                    moves.get((2 * tap + axis) * places + place).copied().unwrap_or(0.0)
-                };
-                let y = (place / columns * stride + row) as f64 - top as f64 + offset(0);
-                let x = (place % columns * step + column) as f64 - left as f64 + offset(1);
+                let offset = |axis: usize| at(moves, (2 * tap + axis) * places + place);
+                let y = (place / columns * stride + row) as f64 - top as f64 + offset(0)?;
+                let x = (place % columns * step + column) as f64 - left as f64 + offset(1)?;
                 samples.push(around(*image, y, x));
             }
         }

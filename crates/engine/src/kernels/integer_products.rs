@@ -28,7 +28,7 @@ pub(super) const OPERATORS: &[Operator] = &[
 ];
 
 /// Returns an input in double precision, less its zero point: one for all, or one for each index of the given axis.
-fn centred(call: &Call<'_>, number: usize, zero: usize, axis: usize) -> Outcome<Dense> {
+fn centred(call: &Call<'_>, number: usize, zero: usize, axis: Option<usize>) -> Outcome<Dense> {
     let x = call.input(number)?.cast_to(DType::Float64)?;
     match call.optional(zero) {
         Some(_) => x.minus(&along(call, zero, axis, x.shape().len())?.fitted(&x.shape())?),
@@ -36,24 +36,24 @@ fn centred(call: &Call<'_>, number: usize, zero: usize, axis: usize) -> Outcome<
     }
 }
 
-/// Returns a list in double precision, as a tensor whose only long dim is the given axis.
-fn along(call: &Call<'_>, number: usize, axis: usize, rank: usize) -> Outcome<Dense> {
+/// Returns a list in double precision, as a tensor whose only long dim is the given axis; without one, of one element.
+fn along(call: &Call<'_>, number: usize, axis: Option<usize>, rank: usize) -> Outcome<Dense> {
     let list = call.input(number)?.cast_to(DType::Float64)?;
     let &[length] = list.shape().as_slice() else { return Ok(list) };
-    if length != 1 && axis >= rank {
+    if length != 1 && axis.is_none_or(|axis| axis >= rank) {
         return Err(Finding::from("expected one value").about_input(number));
     }
-    let dim = |at: usize| if at == axis { length } else { 1 };
+    let dim = |at: usize| if Some(at) == axis { length } else { 1 };
     list.reshaped((0..rank).map(dim).collect::<Vec<_>>())
 }
 
 fn conv(call: &Call<'_>) -> Outputs {
-    let (x, filter) = (centred(call, 0, 2, usize::MAX)?, centred(call, 1, 3, 0)?);
+    let (x, filter) = (centred(call, 0, 2, None)?, centred(call, 1, 3, Some(0))?);
     one(convolved(call, &x, &filter, None)?.cast_to(DType::Int32)?)
 }
 
 /// Scales a result, and adds the zero point of the output.
-fn requantized(call: &Call<'_>, y: &Dense, scales: [Dense; 3], axis: usize) -> Outputs {
+fn requantized(call: &Call<'_>, y: &Dense, scales: [Dense; 3], axis: Option<usize>) -> Outputs {
     let [a, b, own] = scales;
     let shape = y.shape();
     let y = y.times(&a.times(&b)?.over(&own)?.fitted(&shape)?)?.rounded()?;
@@ -63,29 +63,29 @@ fn requantized(call: &Call<'_>, y: &Dense, scales: [Dense; 3], axis: usize) -> O
 }
 
 pub(super) fn quantized_conv(call: &Call<'_>) -> Outputs {
-    let (x, filter) = (centred(call, 0, 2, usize::MAX)?, centred(call, 3, 5, 0)?);
+    let (x, filter) = (centred(call, 0, 2, None)?, centred(call, 3, 5, Some(0))?);
     let bias = match call.optional(8) {
         Some(bias) => Some(bias.cast_to(DType::Float64)?),
         None => None,
     };
     let y = convolved(call, &x, &filter, bias.as_ref())?;
     let rank = y.shape().len();
-    let scale = |number: usize, axis: usize| along(call, number, axis, rank);
-    requantized(call, &y, [scale(1, usize::MAX)?, scale(4, 1)?, scale(6, usize::MAX)?], usize::MAX)
+    let scale = |number: usize, axis: Option<usize>| along(call, number, axis, rank);
+    requantized(call, &y, [scale(1, None)?, scale(4, Some(1))?, scale(6, None)?], None)
 }
 
 /// Scales and zero points are by row on the left and of the result, and by column on the right.
 fn quantized_product(call: &Call<'_>) -> Outputs {
     let rank = |number: usize| Ok::<_, Finding>(call.input(number)?.shape().len());
     let (left, right) = (rank(0)?, rank(3)?);
-    let row = |rank: usize| rank.checked_sub(2).unwrap_or(usize::MAX);
+    let row = |rank: usize| rank.checked_sub(2);
     let a = centred(call, 0, 2, row(left))?;
-    let b = centred(call, 3, 5, right.saturating_sub(1))?;
+    let b = centred(call, 3, 5, right.checked_sub(1))?;
     let y = product(&a, &b)?;
     let whole = y.shape().len();
     let scales = [
         along(call, 1, row(whole), whole)?,
-        along(call, 4, whole.saturating_sub(1), whole)?,
+        along(call, 4, whole.checked_sub(1), whole)?,
         along(call, 6, row(whole), whole)?,
     ];
     requantized(call, &y, scales, row(whole))

@@ -8,9 +8,12 @@
 
 use std::ops::Range;
 
+use lodstone_schema::Finding;
+use lodstone_schema::places::at;
+
 use super::scores::{Classes, Rows, Second, Transform, best, classified, logistic, scored};
 use crate::call::{Call, Outputs, one};
-use crate::dims::{bounded, count};
+use crate::dims::{at_mut, bounded, count, rows_of};
 use crate::error::Outcome;
 use crate::operator::{ML, Operator};
 
@@ -54,7 +57,7 @@ impl<'a> Vectors<'a> {
             [] => (0.0, 0.0, 0.0),
             _ => return Err("expected 3 `kernel_params`".into()),
         };
-        let features = vectors.len().checked_div(count).unwrap_or(0);
+        let features = rows_of(count, vectors.len());
         if features == 0 || features.checked_mul(count) != Some(vectors.len()) {
             return Err(format!("{} numbers do not fill {count} vectors", vectors.len()).into());
         }
@@ -165,14 +168,14 @@ fn linear(call: &Call<'_>, classes: usize, rows: &Rows) -> Outcome<Vec<Judged>> 
     let judge = |row: &[f32]| {
         let scores: Vec<f32> = vectors.compare(row).iter().map(|score| score + rho).collect();
         let best = best(&scores);
-        let top = scores.get(best).copied().unwrap_or(0.0);
+        let top = at(&scores, best)?;
         // The second of two classes wins by the sign of the maximum.
         let is_second = classes == 2
             && call.floats("prob_a").is_empty()
             && if are_positive { top >= 0.5 } else { top > 0.0 };
-        (scores, if is_second { 1 } else { best })
+        Ok((scores, if is_second { 1 } else { best }))
     };
-    Ok(rows.each().map(judge).collect())
+    rows.each().map(judge).collect()
 }
 
 /// A machine for each pair of classes.
@@ -214,24 +217,27 @@ impl<'a> Pairs<'a> {
     fn judge(&self, rows: &Rows) -> Outcome<Vec<Judged>> {
         self.vectors.check(rows)?;
         bounded(&[rows.count, self.rho.len()])?;
-        Ok(rows.each().map(|row| self.vote(&self.vectors.compare(row))).collect())
+        rows.each().map(|row| self.vote(&self.vectors.compare(row))).collect()
     }
 
     /// Scores each pair of classes, and chooses the class with the most votes.
-    fn vote(&self, near: &[f32]) -> Judged {
+    fn vote(&self, near: &[f32]) -> Outcome<Judged> {
         let classes = self.ranges.len();
         let (mut scores, mut votes) = (Vec::new(), vec![0_u32; classes]);
         let part = |line: usize, class: usize| {
-            let range = self.ranges.get(class).cloned().unwrap_or_default();
-            let weights = self.coefficients.get(line).and_then(|line| line.get(range.clone()));
-            weighted(near.get(range).unwrap_or_default(), weights.unwrap_or_default())
+            let range = self.ranges.get(class).cloned()?;
+            let weights = self.coefficients.get(line)?.get(range.clone())?;
+            Some(weighted(near.get(range)?, weights))
+        };
+        let pair = |one: usize, other: usize, number: usize| {
+            Some((part(other - 1, one)?, part(one, other)?, *self.rho.get(number)?))
         };
         for one in 0..classes {
             for other in one + 1..classes {
-                let rho = self.rho.get(scores.len()).copied().unwrap_or(0.0);
-                let sum = part(other - 1, one) + part(one, other) + f64::from(rho);
-                let winner = if sum > 0.0 { one } else { other };
-                votes.get_mut(winner).into_iter().for_each(|votes| *votes += 1);
+                let missing = || Finding::internal("a pair of classes has no vectors");
+                let (a, b, rho) = pair(one, other, scores.len()).ok_or_else(missing)?;
+                let sum = a + b + f64::from(rho);
+                *at_mut(&mut votes, if sum > 0.0 { one } else { other })? += 1;
                 #[expect(
                     clippy::cast_possible_truncation,
                     reason = "scores are in single precision"
@@ -240,44 +246,40 @@ impl<'a> Pairs<'a> {
             }
         }
         let scores = match self.curves {
-            Some(curves) => probabilities(&scores, curves, classes),
+            Some(curves) => probabilities(&scores, curves, classes)?,
             None => scores,
         };
-        (scores, best(&votes))
+        Ok((scores, best(&votes)))
     }
 }
 
 /// Returns the probability of each class from the scores of pairs, by the second method of Wu, Lin and Weng.
-fn probabilities(scores: &[f32], (a, b): (&[f32], &[f32]), classes: usize) -> Vec<f32> {
+fn probabilities(scores: &[f32], (a, b): (&[f32], &[f32]), classes: usize) -> Outcome<Vec<f32>> {
     // The probability of the first class of each pair.
-    let mut pairs = vec![vec![0_f32; classes]; classes];
+    let mut pairs = vec![0_f32; classes * classes];
     let mut curves = scores.iter().zip(a).zip(b);
-    let mut set = |one: usize, other: usize, value: f32| {
-        if let Some(cell) = pairs.get_mut(one).and_then(|row| row.get_mut(other)) {
-            *cell = value;
-        }
-    };
     for one in 0..classes {
         for other in one + 1..classes {
-            let Some(((score, a), b)) = curves.next() else { continue };
+            let curve = curves.next();
+            let missing = || Finding::internal("a pair of classes has no curve");
+            let ((score, a), b) = curve.ok_or_else(missing)?;
             let share = (1.0 - logistic(score * a + b)).clamp(1e-7, 1.0 - 1e-7);
-            set(one, other, share);
-            set(other, one, 1.0 - share);
+            *at_mut(&mut pairs, one * classes + other)? = share;
+            *at_mut(&mut pairs, other * classes + one)? = 1.0 - share;
         }
     }
-    let pair = |one: usize, other: usize| {
-        pairs.get(one).and_then(|row| row.get(other)).copied().unwrap_or(0.0)
+    let pair = |one: usize, other: usize| at(&pairs, one * classes + other);
+    let row = |one: usize| {
+        let own = (0..classes).filter(|other| *other != one);
+        let own = own.map(|other| Ok(pair(other, one)? * pair(other, one)?));
+        let own = own.sum::<Outcome<f32>>()?;
+        let cell = |other| match other == one {
+            true => Ok(own),
+            false => Ok(-pair(other, one)? * pair(one, other)?),
+        };
+        (0..classes).map(cell).collect::<Outcome<Vec<f32>>>()
     };
-    let matrix: Vec<Vec<f32>> = (0..classes)
-        .map(|one| {
-            let own = (0..classes).filter(|other| *other != one);
-            let own: f32 = own.map(|other| pair(other, one) * pair(other, one)).sum();
-            let cell =
-                |other| if other == one { own } else { -pair(other, one) * pair(one, other) };
-            (0..classes).map(cell).collect()
-        })
-        .collect();
-    coupled(&matrix)
+    Ok(coupled(&(0..classes).map(row).collect::<Outcome<Vec<_>>>()?))
 }
 
 /// Minimizes a quadratic form over probabilities by fixed-point iteration.

@@ -86,7 +86,8 @@ fn along<S: Shares>(x: &Dense, axis: usize) -> Outcome<Dense> {
 fn rows<S: Shares, T: Summed>(x: &Dense) -> Outcome<Dense> {
     let all = elements::<T>(x, Order::RowMajor)?;
     let mut made = zeroed::<T>(all.len())?;
-    let width = x.dims().last().copied().unwrap_or(1).max(1);
+    let last = x.dims().last().ok_or_else(|| Finding::internal("a scalar has no rows"))?;
+    let width = (*last).max(1);
     let at_once = PART.div_ceil(width) * width;
     each_chunk(&mut made, at_once, |(): &mut (), number, into| {
         let from = all.get(number * at_once..).unwrap_or_default().chunks_exact(width);
@@ -132,8 +133,11 @@ fn standard(x: &Dense, axes: &[usize], epsilon: f64) -> Outcome<[Dense; 3]> {
 fn batch_normalization(call: &Call<'_>) -> Outputs {
     let x = call.input(0)?;
     let rank = x.shape().len();
-    // Vectors have one channel.
-    let channels = x.shape().get(1).copied().unwrap_or(1);
+    let channels = match *x.dims() {
+        [_, channels, ..] => channels,
+        // Vectors have one channel.
+        _ => 1,
+    };
     let part = |number: usize| match call.input(number)? {
         list if list.shape().iter().product::<usize>() == channels => by_channel(list, rank),
         list => {

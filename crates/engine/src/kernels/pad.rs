@@ -3,7 +3,7 @@
 use lodstone_schema::Finding;
 
 use crate::call::{Call, Outputs, one};
-use crate::dims::{at_mut, axis, bounded, dim_at, long};
+use crate::dims::{at_mut, axis, bounded, count, dim_at, long};
 use crate::error::Outcome;
 use crate::operator::Operator;
 use crate::tensor::Dense;
@@ -20,8 +20,8 @@ impl Dense {
         let mut y = self.clone();
         for (at, (begin, end)) in pads.iter().enumerate() {
             let dim = dim_at(&y.shape(), at)?;
-            let cut = |pad: &i64| usize::try_from(pad.saturating_neg()).unwrap_or(0);
-            let (first, last) = (cut(begin), dim.saturating_sub(cut(end)));
+            let cut = |pad: &i64| count(pad.saturating_neg().max(0));
+            let (first, last) = (cut(begin)?, dim.saturating_sub(cut(end)?));
             if first > last {
                 return Err(format!("cropping {begin} and {end} exceeds dim {dim}").into());
             }
@@ -30,7 +30,7 @@ impl Dense {
             }
             let around = |pad: &i64| {
                 let mut shape = y.shape();
-                let extra = usize::try_from(*pad).unwrap_or(0);
+                let extra = count((*pad).max(0))?;
                 *at_mut(&mut shape, at)? = extra;
                 bounded(&shape)?;
                 match extra {

@@ -1,7 +1,9 @@
 //! Reshaping, transposing, slicing, splitting and concatenation.
 
+use std::collections::BTreeSet;
+
 use crate::call::{Call, Outputs, one};
-use crate::dims::{at_mut, axis, common, count, dim_at, dims_from, long};
+use crate::dims::{at_mut, axis, common, count, dim_at, dims_from, long, rows_of};
 use crate::error::Outcome;
 use crate::fast;
 use crate::operator::Operator;
@@ -43,8 +45,8 @@ fn transposed(call: &Call<'_>) -> Outputs {
 
 fn concat(call: &Call<'_>) -> Outputs {
     let items = call.all();
-    let rank = items.first().map_or(0, |item| item.shape().len());
-    let at = axis(call.int("axis", 0), rank)?;
+    let first = items.first().ok_or("the inputs are missing")?;
+    let at = axis(call.int("axis", 0), first.dims().len())?;
     // Empty tensors contribute nothing.
     let some: Vec<_> = items.iter().filter(|item| !item.shape().contains(&0)).cloned().collect();
     one(Dense::joined(if some.is_empty() { &items } else { &some }, at)?)
@@ -78,7 +80,7 @@ fn reshape(call: &Call<'_>) -> Outputs {
     let so_far = so_far.ok_or("the shape is too large")?;
     if let Some(rest) = dims.iter().position(|dim| *dim == -1) {
         // With another dim of 0 the tensor is empty, whatever this one is.
-        *at_mut(&mut dims_now, rest)? = whole.checked_div(so_far).unwrap_or(0);
+        *at_mut(&mut dims_now, rest)? = rows_of(so_far, whole);
     }
     if dims_now.iter().product::<usize>() != whole {
         let wrong = format!("expected the same number of elements as {shape:?}, found {dims:?}");
@@ -91,8 +93,8 @@ fn shape(call: &Call<'_>) -> Outputs {
     let shape = call.input(0)?.shape();
     let rank = long(shape.len());
     // A range that starts before the first dim starts with it.
-    let place = |at: i64| usize::try_from(if at < 0 { at + rank } else { at }).unwrap_or(0);
-    let (start, end) = (place(call.int("start", 0)), place(call.int("end", rank)));
+    let place = |at: i64| count(if at < 0 { (at + rank).max(0) } else { at });
+    let (start, end) = (place(call.int("start", 0))?, place(call.int("end", rank))?);
     let part = shape.iter().take(end).skip(start);
     let dims: Vec<i64> = part.map(|dim| long(*dim)).collect();
     one(Dense::longs(&dims))
@@ -181,9 +183,10 @@ fn unsqueeze(call: &Call<'_>) -> Outputs {
     let x = call.input(0)?.clone();
     let axes = call.list(1)?;
     let rank = x.shape().len() + axes.len();
-    let new: Vec<usize> = axes.iter().map(|at| axis(*at, rank)).collect::<Outcome<_>>()?;
-    let mut old = x.shape().into_iter();
-    // An axis that is listed twice leaves one more dim to fill.
-    let dims = (0..rank).map(|at| if new.contains(&at) { 1 } else { old.next().unwrap_or(1) });
-    one(x.reshaped(dims.collect::<Vec<_>>())?)
+    let new: BTreeSet<usize> = axes.iter().map(|at| axis(*at, rank)).collect::<Outcome<_>>()?;
+    let mut dims = x.shape();
+    // An axis that is listed twice leaves one more dim, of 1.
+    dims.resize(rank - new.len(), 1);
+    new.into_iter().for_each(|at| dims.insert(at, 1));
+    one(x.reshaped(dims)?)
 }

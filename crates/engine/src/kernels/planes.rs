@@ -8,6 +8,7 @@ use std::ops::Range;
 use lodstone_model::DType;
 use pulp::NullaryFnOnce;
 
+use crate::dims::long;
 use crate::error::Outcome;
 use crate::gemm::gather;
 use crate::geometry::Windows;
@@ -154,14 +155,15 @@ impl Planes<'_> {
             best.copy_from_slice(values);
             let windows = rows.flat_map(|row| (0..across).map(move |column| [row, column]));
             for ((place, which), window) in places.iter_mut().zip(&scratch.which).zip(windows) {
-                *place = geometry.element(*which, window).map_or(-1, |[row, column]| {
-                    let [height, width] = self.dims;
-                    let within = match self.places {
-                        Some(Order::ColumnMajor) => column * height + row,
-                        _ => row * width + column,
-                    };
-                    // An index of an element fits.
-                    (base + within).cast_signed() as i64
+                // A window in the padding has no element.
+                let Some([row, column]) = geometry.element(*which, window) else {
+                    *place = -1;
+                    continue;
+                };
+                let [height, width] = self.dims;
+                *place = long(match self.places {
+                    Some(Order::ColumnMajor) => base + column * height + row,
+                    _ => base + row * width + column,
                 });
             }
         }

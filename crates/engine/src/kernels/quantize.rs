@@ -57,14 +57,13 @@ fn output_dtype(call: &Call<'_>) -> Outcome<Option<DType>> {
 /// Broadcasts scales or zero points to a tensor: one for all, one for each index along an axis, or one for each block of
 /// them.
 fn spread(call: &Call<'_>, part: &Dense, shape: &[usize]) -> Outcome<Dense> {
-    let own = part.shape();
+    let own = part.dims();
     let at = || axis(call.int("axis", 1), shape.len());
     if own.iter().product::<usize>() == 1 && own.len() < 2 {
         return part.reshaped(vec![1; shape.len()]);
     }
-    if own.len() == 1 {
+    if let [dim] = *own {
         let at = at()?;
-        let dim = own.first().copied().unwrap_or(1);
         if shape.get(at) != Some(&dim) {
             return Err(format!("{own:?} does not broadcast along axis {at} of {shape:?}").into());
         }
@@ -75,7 +74,7 @@ fn spread(call: &Call<'_>, part: &Dense, shape: &[usize]) -> Outcome<Dense> {
         return Err(format!("{own:?} does not have the rank of {shape:?}").into());
     }
     let (at, block) = (at()?, count(call.int("block_size", 0))?);
-    let (dim, blocks) = (dim_at(shape, at)?, dim_at(&own, at)?);
+    let (dim, blocks) = (dim_at(shape, at)?, dim_at(own, at)?);
     if block == 0 || dim.div_ceil(block) != blocks {
         return Err(format!("{blocks} blocks of {block} do not cover {dim} elements").into());
     }

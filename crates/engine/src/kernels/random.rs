@@ -111,10 +111,7 @@ fn dropout(call: &Call<'_>) -> Outputs {
         Some(mode) => mode.to_truths()?.contains(&true),
         None => false,
     };
-    let ratio = match call.optional(1) {
-        Some(ratio) => ratio.to_doubles()?.first().copied().unwrap_or(0.5),
-        None => 0.5,
-    };
+    let ratio = call.double(1, 0.5)?;
     let shape = x.shape();
     if !trains || ratio == 0.0 {
         let one = Dense::truths(&[true], &[])?;

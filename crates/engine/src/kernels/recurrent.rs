@@ -4,7 +4,7 @@ use lodstone_schema::Finding;
 
 use super::quantize::by_range;
 use crate::call::{Call, Outputs};
-use crate::dims::count;
+use crate::dims::{count, dim_at};
 use crate::error::Outcome;
 use crate::fast::{Gates, Packing};
 use crate::operator::Operator;
@@ -378,7 +378,7 @@ fn cell<'a>(
     let curve = |name: &String| Curve::named(name, &mut alphas, &mut betas);
     let all: Vec<Curve> = names.iter().map(curve).collect::<Outcome<_>>()?;
     let own = all.into_iter().skip(direction * curves.len()).take(curves.len()).collect();
-    let inputs = call.input(0)?.shape().last().copied().unwrap_or(0);
+    let inputs = dim_at(call.input(0)?.dims(), 2)?;
     let input = part(call.input(1)?, &[rows, inputs])?;
     let recurrent = part(call.input(2)?, &[rows, hidden])?;
     let peepholes = call.optional(7).map(|it| part(it, &[3 * hidden])).transpose()?;

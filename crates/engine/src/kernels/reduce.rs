@@ -6,6 +6,7 @@ use crate::call::{Call, Outputs, one};
 use crate::dims::axis;
 use crate::error::Outcome;
 use crate::operator::Operator;
+use crate::tensor::element::bits;
 use crate::tensor::{Dense, Extreme, Fold, floats};
 
 /// The operators of this family.
@@ -99,7 +100,7 @@ fn nothing(shape: &[usize], axes: &[usize], dtype: DType, how: Reduction) -> Out
 
 /// Returns the minimum or the maximum of an integer type.
 fn extreme_integer(dtype: DType, which: Extreme) -> Outcome<Dense> {
-    let bits = dtype.bits().unwrap_or(64);
+    let bits = bits(dtype)?;
     let signed = matches!(dtype, DType::Int8 | DType::Int16 | DType::Int32 | DType::Int64);
     let value = match (signed, which) {
         (true, Extreme::Greatest) => i64::MAX >> (64 - bits),
@@ -161,9 +162,9 @@ fn integers(x: &Dense, axes: &[usize], how: Reduction) -> Outcome<Dense> {
 fn arg(call: &Call<'_>, how: Extreme) -> Outputs {
     let x = call.input(0)?;
     let shape = x.shape();
+    // A scalar has one axis here.
     let at = axis(call.int("axis", 0), shape.len().max(1))?;
-    let dim = shape.get(at).copied().unwrap_or(1);
-    if shape.contains(&0) && dim == 0 {
+    if shape.get(at) == Some(&0) {
         return Err(format!("{shape:?} has no elements to select from").into());
     }
     let keep = call.int("keepdims", 1) != 0;

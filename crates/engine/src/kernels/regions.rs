@@ -53,6 +53,7 @@ fn max_pool(call: &Call<'_>) -> Outputs {
         for plane in planes {
             for row in &rows {
                 for column in &columns {
+                    // The maximum of an empty cell is 0.
                     made.push(greatest(plane, wide, row, column).unwrap_or(0.0));
                 }
             }

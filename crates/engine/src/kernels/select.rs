@@ -5,7 +5,7 @@ use std::cmp::Ordering;
 use lodstone_model::DType;
 
 use crate::call::{Call, Outputs, all, one};
-use crate::dims::{around, at_mut, axis, bounded, count, dim_at, long};
+use crate::dims::{around, at_mut, axis, bounded, count, dim_at, long, rows_of};
 use crate::error::Outcome;
 use crate::operator::Operator;
 use crate::tensor::{Dense, Order, elements};
@@ -31,8 +31,8 @@ fn numbers_of(truths: &[bool]) -> Vec<i64> {
 }
 
 /// Returns the size of an element in bytes.
-fn size_of_element(x: &Dense) -> Outcome<u64> {
-    Ok(u64::from(x.dtype().bits().unwrap_or(8)).div_ceil(8))
+fn size_of_element(x: &Dense) -> u64 {
+    u64::from(x.bits()).div_ceil(8)
 }
 
 fn compress(call: &Call<'_>) -> Outputs {
@@ -56,7 +56,7 @@ fn compress(call: &Call<'_>) -> Outputs {
     *at_mut(&mut dims, at)? = count;
     // Two copies of the indices, and the result.
     let _numbers = call.workspace(&[count], 16)?;
-    let _result = call.workspace(&dims, size_of_element(&x)?)?;
+    let _result = call.workspace(&dims, size_of_element(&x))?;
     let numbers = numbers_of(mask);
     one(x.selected(at, &numbers)?)
 }
@@ -172,9 +172,9 @@ fn unique(call: &Call<'_>) -> Outputs {
     let shape = x.shape();
     let (_, dim, behind) = around(&shape, at)?;
     let behind: usize = behind.iter().product();
-    let width = whole.checked_div(dim).unwrap_or(0);
+    let width = rows_of(dim, whole);
     // Keys, and the values of the result; the order of slices, the runs of equal ones, and three results twice.
-    let _keys = call.workspace(&shape, KEY + size_of_element(&x)?)?;
+    let _keys = call.workspace(&shape, KEY + size_of_element(&x))?;
     let _order = call.workspace(&[dim], 16 + 32 + 48)?;
     let keys = Keys::of(&x)?;
     let place = |slice: usize, number: usize| {

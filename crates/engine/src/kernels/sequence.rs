@@ -29,7 +29,8 @@ pub(super) const OPERATORS: &[Operator] = &[
 
 fn optional(_: &Op, inputs: &[Option<Value>], memory: Memory<'_>) -> Outputs {
     let inside = inputs.first().and_then(Option::as_ref);
-    let _copy = memory.reserve(inside.map_or(0, Value::handles).saturating_add(VALUE))?;
+    let handles = inside.iter().map(|value| value.handles());
+    let _copy = memory.reserve(handles.fold(VALUE, u64::saturating_add))?;
     Ok(vec![Value::Optional(inside.cloned().map(Box::new))])
 }
 
@@ -51,8 +52,9 @@ fn optional_has_element(_: &Op, inputs: &[Option<Value>], _: Memory<'_>) -> Outp
 
 fn sequence_at(_: &Op, inputs: &[Option<Value>], memory: Memory<'_>) -> Outputs {
     let all = sequence(inputs, 0)?;
-    let at =
-        axis(integer(inputs, 1)?.unwrap_or(0), all.len()).map_err(|_| out_of_range(all.len()))?;
+    let at = integer(inputs, 1)?;
+    let at = at.ok_or_else(|| Finding::from("the position is missing").about_input(1))?;
+    let at = axis(at, all.len()).map_err(|_| out_of_range(all.len()))?;
     Ok(vec![copied(all.get(at).ok_or_else(|| out_of_range(all.len()))?, memory)?])
 }
 
@@ -66,9 +68,12 @@ fn sequence_construct(_: &Op, inputs: &[Option<Value>], memory: Memory<'_>) -> O
 fn sequence_erase(_: &Op, inputs: &[Option<Value>], memory: Memory<'_>) -> Outputs {
     let _copies = memory.reserve(value(inputs, 0)?.handles())?;
     let mut all = sequence(inputs, 0)?.to_vec();
-    let at =
-        axis(integer(inputs, 1)?.unwrap_or(-1), all.len()).map_err(|_| out_of_range(all.len()))?;
-    all.remove(at);
+    let last = all.len().checked_sub(1);
+    let at = match integer(inputs, 1)? {
+        Some(at) => axis(at, all.len()).ok(),
+        None => last,
+    };
+    all.remove(at.ok_or_else(|| out_of_range(all.len()))?);
     Ok(vec![Value::Sequence(all)])
 }
 

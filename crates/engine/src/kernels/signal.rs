@@ -81,10 +81,12 @@ impl Transform {
     }
 }
 
-/// Reads values of one or two parts.
+/// Reads a value of a real part, and perhaps an imaginary one.
 fn complex(parts: &[f64]) -> Complex64 {
-    let part = |at: usize| parts.get(at).copied().unwrap_or(0.0);
-    Complex64::new(part(0), part(1))
+    match parts {
+        [real, imaginary] => Complex64::new(*real, *imaginary),
+        _ => Complex64::from(parts.iter().sum::<f64>()),
+    }
 }
 
 fn transform(call: &Call<'_>) -> Outputs {
@@ -152,7 +154,7 @@ fn short_transform(call: &Call<'_>) -> Outputs {
         return Err(format!("invalid frames of {length} values by steps of {step}").into());
     }
     let plan = Transform::new(length, false, call.int("onesided", 1) != 0)?;
-    let frames = signal.checked_sub(length).map_or(0, |rest| rest / step + 1);
+    let frames = if signal < length { 0 } else { (signal - length) / step + 1 };
     let dims = [batch, frames, plan.results(), 2];
     if bounded(&dims)? == 0 {
         return one(Dense::filled(0.0, x.dtype(), &dims)?);

@@ -5,6 +5,7 @@
 
 use bytes::Bytes;
 use lodstone_model::DType;
+use lodstone_schema::Finding;
 
 use crate::budget::Memory;
 use crate::dims::whole;
@@ -61,7 +62,7 @@ fn written(x: &Dense) -> Outcome<Value> {
     let texts: Vec<String> = match x.dtype() {
         DType::Bool => item.to_truths()?.iter().map(|it| u8::from(*it).to_string()).collect(),
         DType::Float64 | DType::Float32 | DType::Float16 | DType::BFloat16 => {
-            item.to_doubles()?.iter().map(|it| general(*it)).collect()
+            item.to_doubles()?.iter().map(|it| general(*it)).collect::<Outcome<_>>()?
         }
         DType::Uint64 => {
             let all = elements::<u64>(item, Order::RowMajor)?;
@@ -74,30 +75,31 @@ fn written(x: &Dense) -> Outcome<Value> {
 }
 
 /// The number of significant digits of a float.
-const DIGITS: usize = 8;
+const DIGITS: u8 = 8;
 
 /// Writes a number: in decimal notation, or in scientific notation if it is very large or small.
-fn general(value: f64) -> String {
+fn general(value: f64) -> Outcome<String> {
     if value.is_nan() {
-        return "NaN".to_owned();
+        return Ok("NaN".to_owned());
     }
     if value.is_infinite() {
-        return if value > 0.0 { "INF" } else { "-INF" }.to_owned();
+        return Ok(if value > 0.0 { "INF" } else { "-INF" }.to_owned());
     }
-    let text = format!("{value:.*e}", DIGITS - 1);
-    let (fraction, exponent) = text.split_once('e').unwrap_or((&text, "0"));
-    let power: i32 = exponent.parse().unwrap_or(0);
+    let text = format!("{value:.*e}", usize::from(DIGITS - 1));
+    let parts = text.split_once('e');
+    let parts = parts.and_then(|(fraction, power)| Some((fraction, power.parse::<i32>().ok()?)));
+    let (fraction, power) = parts.ok_or_else(|| Finding::internal("a number has no exponent"))?;
     let short = |text: &str| match text.contains('.') {
         true => text.trim_end_matches('0').trim_end_matches('.').to_owned(),
         false => text.to_owned(),
     };
     // The number of decimal places.
-    let places = i32::try_from(DIGITS).unwrap_or(0) - 1 - power;
-    match usize::try_from(places) {
+    let places = i32::from(DIGITS - 1) - power;
+    Ok(match usize::try_from(places) {
         Ok(places) if power >= -4 => short(&format!("{value:.places$}")),
         _ => {
             let sign = if power < 0 { '-' } else { '+' };
             format!("{}e{sign}{:02}", short(fraction), power.unsigned_abs())
         }
-    }
+    })
 }

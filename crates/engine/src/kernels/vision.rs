@@ -3,7 +3,7 @@
 use lodstone_schema::Finding;
 
 use crate::call::{Call, Outputs, one};
-use crate::dims::{bounded, count, dim_at, elements, long, whole};
+use crate::dims::{bounded, count, dim_at, elements, long, rows_of, whole};
 use crate::error::Outcome;
 use crate::operator::Operator;
 use crate::tensor::{Dense, Extreme};
@@ -27,7 +27,7 @@ fn table(x: &Dense) -> Outcome<Dense> {
     let mut order: Vec<usize> = (0..shape.len()).filter(|at| *at != 1).collect();
     order.push(1);
     let channels = dim_at(&shape, 1)?;
-    let rows = bounded(&shape)?.checked_div(channels).unwrap_or(0);
+    let rows = rows_of(channels, bounded(&shape)?);
     x.permuted(&order)?.reshaped(vec![rows, channels])
 }
 
@@ -198,8 +198,10 @@ fn grid_sample(call: &Call<'_>) -> Outputs {
         taps.resize_with(corners.len(), Default::default);
         let begin = long(point / each * inner);
         for ((rows, shares), (row, share)) in taps.iter_mut().zip(corners) {
-            rows.push(begin + row.unwrap_or(0));
-            shares.push(if row.is_some() { share } else { 0.0 });
+            // A sample outside of the image has no weight.
+            let (row, share) = row.map_or((0, 0.0), |row| (row, share));
+            rows.push(begin + row);
+            shares.push(share);
         }
     }
     let wide = x.widened()?;
@@ -297,7 +299,7 @@ fn roi_align(call: &Call<'_>) -> Outputs {
     }
     let wide_x = x.widened()?;
     let table = table(&wide_x)?;
-    let most = grouped.iter().map(Vec::len).max().unwrap_or(0).max(1);
+    let most = grouped.iter().map(Vec::len).fold(1, usize::max);
     let sample = |number: usize| {
         // Cells of smaller regions have fewer samples. They are padded: with samples of weight 0 for a mean, with the
         // first sample for a maximum.
@@ -339,11 +341,7 @@ fn choose_boxes(call: &Call<'_>) -> Outputs {
     }
     let most = call.long(2, 0)?;
     let most = count(most.max(0))?.min(many);
-    let number = |at: usize| {
-        let list = call.optional(at).map(Dense::to_doubles).transpose()?;
-        Ok::<_, Finding>(list.and_then(|list| list.first().copied()))
-    };
-    let (overlap, least) = (number(3)?.unwrap_or(0.0), number(4)?);
+    let (overlap, least) = (call.double(3, 0.0)?, call.maybe_double(4)?);
     let centred = call.int("center_point_box", 0) != 0;
     let sides = |corner: &[f64; 4]| match *corner {
         [x, y, wide, high] if centred => {

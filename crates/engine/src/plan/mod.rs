@@ -350,6 +350,7 @@ fn peak<'n>(nodes: impl Iterator<Item = &'n Node>) -> Outcome<u64> {
     let mut held: Vec<(usize, u64)> = Vec::new();
     let (mut taken, mut peak) = (0_u64, 0_u64);
     for node in nodes {
+        // Unknown sizes are not part of the peak.
         let bytes = node.bytes.unwrap_or(0);
         owners.extend(node.outputs.iter().flatten().map(|register| (*register, held.len())));
         held.push((node.outputs.iter().flatten().count(), bytes));
@@ -723,8 +724,12 @@ impl Node {
         let inferred = infer_op(&self.op, self.opset, &infos, &mut NoBodies)?;
         let (mut count, mut bytes) = (Some(0_u64), 0_u64);
         for sizes in inferred.iter().map(size_of_result) {
-            count = sizes.zip(count).map(|((more, _), count)| count.saturating_add(more));
-            bytes = bytes.saturating_add(sizes.map_or(0, |(_, size)| size));
+            let Some((more, size)) = sizes else {
+                count = None;
+                continue;
+            };
+            count = count.map(|count: u64| count.saturating_add(more));
+            bytes = bytes.saturating_add(size);
         }
         Ok((count, bytes))
     }

@@ -11,7 +11,7 @@ use lodstone_store::Blob;
 use pulp::bytemuck::try_cast_slice;
 use smallvec::{SmallVec, smallvec};
 
-use super::element::{Element, bits_of};
+use super::element::{Element, bits, bits_of};
 use super::order::{Order, elements};
 use super::storage::{Storage, bytes_of};
 use crate::budget::{Charge, Memory};
@@ -27,6 +27,8 @@ use crate::threads::Threads;
 #[derive(Clone)]
 pub struct Dense {
     dtype: DType,
+    /// The size of an element in bits.
+    bits: u32,
     dims: Dims,
     /// The distance in elements between successive indices of each dim.
     strides: Strides,
@@ -66,8 +68,9 @@ impl Dense {
             return Err("a boolean is neither 0 nor 1".into());
         }
         let strides = Order::RowMajor.strides(&dims);
-        let storage = Storage::of(bytes, element_size(dtype));
-        Ok(Self { dtype, dims, strides, offset: 0, storage, charge: None })
+        let size = bits(dtype)?;
+        let storage = Storage::of(bytes, in_bytes(size));
+        Ok(Self { dtype, bits: size, dims, strides, offset: 0, storage, charge: None })
     }
 
     /// Returns the elements of a dense tensor of a model, reading them if they are not in memory.
@@ -84,7 +87,7 @@ impl Dense {
 
     /// Returns the bytes in memory from the first element on, at any address.
     pub(crate) fn stored(&self) -> &[u8] {
-        let begin = self.offset.saturating_mul(element_size(self.dtype));
+        let begin = self.offset.saturating_mul(in_bytes(self.bits));
         self.storage.bytes().get(begin..).unwrap_or_default()
     }
 
@@ -107,7 +110,7 @@ impl Dense {
             return Ok(Bytes::new());
         }
         if Order::RowMajor.is_of(self) {
-            let begin = self.offset.saturating_mul(element_size(self.dtype));
+            let begin = self.offset.saturating_mul(in_bytes(self.bits));
             let end = usize::try_from(self.nbytes()).ok().and_then(|all| begin.checked_add(all));
             let storage = self.storage.aligned();
             return match end.filter(|end| *end <= storage.len()) {
@@ -124,7 +127,7 @@ impl Dense {
 
     /// Copies elements of other sizes one by one in row-major order.
     fn gathered(&self) -> Outcome<Bytes> {
-        let size = element_size(self.dtype);
+        let size = in_bytes(self.bits);
         let mut bytes = with_capacity(self.nbytes())?;
         let mut at = vec![0; self.dims.len()];
         for _ in 0..self.count() {
@@ -153,6 +156,11 @@ impl Dense {
         self.dtype
     }
 
+    /// Returns the size of an element in bits.
+    pub(crate) fn bits(&self) -> u32 {
+        self.bits
+    }
+
     /// Returns the dims, outermost first.
     pub fn dims(&self) -> &[usize] {
         &self.dims
@@ -170,8 +178,7 @@ impl Dense {
 
     /// Returns the size of the elements in bytes.
     pub fn nbytes(&self) -> u64 {
-        let bits = u64::from(self.dtype.bits().unwrap_or(8));
-        (self.count() as u64).saturating_mul(bits).div_ceil(8)
+        (self.count() as u64).saturating_mul(self.bits.into()).div_ceil(8)
     }
 
     /// Charges the copy of bytes whose address is not aligned, which kernels read, unless there is one.
@@ -341,8 +348,9 @@ impl Dense {
         strides: Strides,
         bytes: Bytes,
     ) -> Outcome<Self> {
-        let storage = Storage::of(bytes, element_size(dtype));
-        let made = Self { dtype, dims, strides, offset: 0, storage, charge: None };
+        let size = bits(dtype)?;
+        let storage = Storage::of(bytes, in_bytes(size));
+        let made = Self { dtype, bits: size, dims, strides, offset: 0, storage, charge: None };
         match made.nbytes() == made.stored_nbytes() {
             true => Ok(made),
             false => Err(Finding::internal("a result has the wrong number of elements")),
@@ -378,7 +386,8 @@ impl Dense {
     pub(crate) fn longs(values: &[i64]) -> Self {
         let storage = Storage::Aligned(bytes_of(values.to_vec()));
         let (dims, strides) = (smallvec![values.len()], smallvec![1]);
-        Self { dtype: DType::Int64, dims, strides, offset: 0, storage, charge: None }
+        let (dtype, bits) = (DType::Int64, i64::BITS);
+        Self { dtype, bits, dims, strides, offset: 0, storage, charge: None }
     }
 
     /// Creates a tensor of booleans.
@@ -418,10 +427,7 @@ impl Dense {
             return None;
         }
         let mut axes: Dims = (0..self.dims.len()).collect();
-        axes.sort_by_key(|at| {
-            let dim = self.dims.get(*at).copied().unwrap_or(1);
-            (std::cmp::Reverse(self.strides.get(*at).copied()), std::cmp::Reverse(dim))
-        });
+        axes.sort_by_key(|at| std::cmp::Reverse((self.strides.get(*at), self.dims.get(*at))));
         self.permuted(&axes).is_ok_and(|it| Order::RowMajor.is_of(&it)).then_some(axes)
     }
 
@@ -483,7 +489,7 @@ impl Dense {
     /// Returns other elements of the storage.
     pub(super) fn with_view(&self, dims: Dims, strides: Strides, offset: usize) -> Self {
         let (storage, charge) = (self.storage.clone(), self.charge.clone());
-        Self { dtype: self.dtype, dims, strides, offset, storage, charge }
+        Self { dtype: self.dtype, bits: self.bits, dims, strides, offset, storage, charge }
     }
 
     /// Returns the elements of an axis from `start` to before `end`; nothing is copied.
@@ -503,10 +509,11 @@ impl Dense {
 
     /// Returns the elements as integers in row-major order. Larger values saturate at the maximum.
     pub(crate) fn to_longs(&self) -> Outcome<Vec<i64>> {
+        const MOST: u64 = i64::MAX.cast_unsigned();
         match self.dtype {
             DType::Uint64 => {
                 let all = elements::<u64>(self, Order::RowMajor)?;
-                Ok(all.iter().map(|it| i64::try_from(*it).unwrap_or(i64::MAX)).collect())
+                Ok(all.iter().map(|it| it.min(&MOST).cast_signed()).collect())
             }
             _ => self.converted(),
         }
@@ -538,8 +545,8 @@ fn with_capacity(bytes: u64) -> Outcome<Vec<u8>> {
 }
 
 /// Returns the size of an element in bytes; 1 if several share a byte.
-fn element_size(dtype: DType) -> usize {
-    dtype.bits().map_or(1, |bits| (bits as usize / 8).max(1))
+fn in_bytes(bits: u32) -> usize {
+    (bits as usize / 8).max(1)
 }
 
 #[cfg(test)]

@@ -5,6 +5,8 @@ use lodstone_model::DType;
 use lodstone_schema::Finding;
 use pulp::bytemuck::Pod;
 
+use crate::error::Outcome;
+
 /// The greatest or the least of elements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Extreme {
@@ -178,6 +180,11 @@ macro_rules! bits_of {
             _ => $otherwise,
         }
     };
+}
+
+/// Returns the size of an element in bits.
+pub(crate) fn bits(dtype: DType) -> Outcome<u32> {
+    dtype.bits().ok_or_else(|| unsupported(dtype))
 }
 
 /// The finding for a type of elements that kernels do not compute with.

@@ -57,18 +57,26 @@ integer!(u16, |x| x, x.min(1));
 integer!(u8, |x| x, x.min(1));
 
 fn divided(a: i64, b: i64, how: Division) -> i64 {
-    match (how, a.checked_rem(b).unwrap_or(0)) {
-        (Division::Quotient, _) if b == -1 => a.wrapping_neg(),
-        (Division::Quotient, _) => a.checked_div(b).unwrap_or(0),
-        (Division::Modulus, rest) if rest != 0 && (rest < 0) != (b < 0) => rest.wrapping_add(b),
-        (_, rest) => rest,
+    let (quotient, rest) = match b {
+        // `Dense::divided` has checked that no divisor is.
+        0 => return 0,
+        // The lowest integer wraps.
+        -1 => (a.wrapping_neg(), 0),
+        _ => (a / b, a % b),
+    };
+    match how {
+        Division::Quotient => quotient,
+        Division::Modulus if rest != 0 && (rest < 0) != (b < 0) => rest.wrapping_add(b),
+        Division::Remainder | Division::Modulus => rest,
     }
 }
 
 fn divided_unsigned(a: u64, b: u64, how: Division) -> u64 {
-    match how {
-        Division::Quotient => a.checked_div(b).unwrap_or(0),
-        Division::Remainder | Division::Modulus => a.checked_rem(b).unwrap_or(0),
+    match (how, b) {
+        // As above.
+        (_, 0) => 0,
+        (Division::Quotient, _) => a / b,
+        (Division::Remainder | Division::Modulus, _) => a % b,
     }
 }
 
@@ -108,7 +116,7 @@ impl Dense {
     /// Returns the bits of integers, moved by those of another tensor; elements that are moved out are lost.
     pub(crate) fn moved(&self, by: &Self, is_left: bool) -> Outcome<Self> {
         check_alike(self, by)?;
-        let width = i64::from(self.dtype().bits().unwrap_or(64));
+        let width = i64::from(self.bits());
         let count = |by: i64| u32::try_from(by).ok().filter(|_| by < width);
         let signed = |a: i64, by: i64| match count(by) {
             Some(by) if is_left => a << by,

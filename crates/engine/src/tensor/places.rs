@@ -9,7 +9,7 @@ use super::element::{bits_of, unsupported};
 use super::numbers::check_alike;
 use super::order::{Order, elements};
 use super::storage::{bytes_of, zeroed};
-use crate::dims::{Dims, Strides, bounded};
+use crate::dims::{Dims, Strides, at_mut, bounded, dim_at};
 use crate::error::Outcome;
 use crate::threads::each_chunk;
 
@@ -79,10 +79,11 @@ impl Dense {
         let missing = || Finding::internal(format!("axis {axis} of {:?}", self.dims()));
         let dim = dims.get_mut(axis).ok_or_else(missing)?;
         let whole = std::mem::replace(dim, places.len());
-        let is_inside = |place: &i64| usize::try_from(*place).is_ok_and(|place| place < whole);
-        if let Some(place) = places.iter().find(|place| !is_inside(place)) {
-            return Err(format!("index {place} is out of range for dim {whole}").into());
-        }
+        let inside = |place: &i64| {
+            let found = usize::try_from(*place).ok().filter(|place| *place < whole);
+            found.ok_or_else(|| format!("index {place} is out of range for dim {whole}"))
+        };
+        let places: Vec<usize> = places.iter().map(inside).collect::<Result<_, _>>()?;
         let inner: usize = dims.iter().skip(axis + 1).product();
         let count = bounded(&dims)?;
         bits_of!(
@@ -94,10 +95,10 @@ impl Dense {
                 each_chunk(&mut made, each * inner, |(): &mut (), number, into| {
                     for (row, into) in (number * each..).zip(into.chunks_exact_mut(inner.max(1))) {
                         let (outer, at) = (row / places.len(), row % places.len());
-                        let place = places.get(at).map_or(0, |place| place.cast_unsigned());
-                        #[expect(clippy::cast_possible_truncation, reason = "it is below a dim")]
-                        let from = (outer * whole + place as usize) * inner;
-                        into.copy_from_slice(all.get(from..from + inner).unwrap_or_default());
+                        let place = dim_at(&places, at)?;
+                        let from = (outer * whole + place) * inner;
+                        let from = all.get(from..from + inner);
+                        into.copy_from_slice(from.ok_or_else(|| Finding::internal("a row"))?);
                     }
                     Ok(())
                 })?;
@@ -168,15 +169,12 @@ impl Dense {
         *dims.get_mut(axis).ok_or_else(missing)? = 0;
         for part in parts {
             check_alike(first, part)?;
-            let own = part.dims().get(axis).copied().unwrap_or(0);
-            if let Some(dim) = dims.get_mut(axis) {
-                *dim += own;
-            }
             let is_same = |at: usize| at == axis || part.dims().get(at) == first.dims().get(at);
             if part.dims().len() != dims.len() || !(0..dims.len()).all(is_same) {
                 let both = format!("{:?} and {:?}", first.dims(), part.dims());
                 return Err(format!("expected equal dims beside axis {axis}, found {both}").into());
             }
+            *at_mut(&mut dims, axis)? += dim_at(part.dims(), axis)?;
         }
         let count = bounded(&dims)?;
         let outer: usize = dims.iter().take(axis).product();

@@ -1,5 +1,7 @@
 //! Products of matrices.
 
+use std::iter::repeat;
+
 use lodstone_model::DType;
 use lodstone_schema::Finding;
 
@@ -98,10 +100,9 @@ fn numbers<'d>(stack: &'d [usize], over: &'d [usize]) -> impl Iterator<Item = us
     let count: usize = over.iter().product();
     (0..count).map(move |mut place| {
         let (mut number, mut step) = (0, 1);
-        for (at, dim) in over.iter().rev().enumerate() {
-            let own = stack.len().checked_sub(at + 1).and_then(|at| stack.get(at)).copied();
-            let own = own.unwrap_or(1);
-            if own > 1 {
+        // Dims that are missing at the front are 1.
+        for (dim, own) in over.iter().rev().zip(stack.iter().rev().chain(repeat(&1))) {
+            if *own > 1 {
                 number += place % dim * step;
             }
             step *= own;

@@ -182,7 +182,7 @@ pub(super) fn is_minidb(head: &[u8], len: u64) -> bool {
     if !(1..=MAX_KEY).contains(&key) || i32::try_from(value).is_err() || total > len {
         return false;
     }
-    let size = usize::try_from(key).unwrap_or(usize::MAX);
+    let size = key as usize;
     let (Some(key), Some(value_head)) = (rest.get(..size), rest.get(size..)) else { return false };
     let is_readable = std::str::from_utf8(key).is_ok_and(|key| !key.chars().any(char::is_control));
     is_readable && is_blob(value_head, value.into())

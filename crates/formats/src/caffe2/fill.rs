@@ -80,7 +80,7 @@ pub(super) fn dtype_of(op: &Op) -> Option<DType> {
         Some(AttributeValue::Long(code))
             if matches!(op.kind.as_str(), "GivenTensorFill" | "ConstantFill") =>
         {
-            tensor::dtype(i32::try_from(*code).unwrap_or(0))
+            tensor::dtype(i32::try_from(*code).ok()?)
         }
         _ => dtype,
     })
@@ -109,11 +109,11 @@ pub(super) struct Fill<'a> {
 impl<'a> Fill<'a> {
     /// Returns the fill that an operator is; `None` if it is another operator, or its shape or result depends on inputs.
     pub(super) fn of(op: &Op, message: &Message<'a>) -> Result<Option<Self>> {
-        let Some((stored, dtype)) = fill(&op.kind) else { return Ok(None) };
+        let Some((stored, _)) = fill(&op.kind) else { return Ok(None) };
         if !op.input("").is_empty() || op.output("").len() != 1 {
             return Ok(None);
         }
-        let dtype = dtype_of(op).unwrap_or(dtype);
+        let Some(dtype) = dtype_of(op) else { return Ok(None) };
         let stored = match (op.kind.as_str(), dtype) {
             ("GivenTensorFill", DType::Float32 | DType::Float64) => stored,
             ("GivenTensorFill", DType::String) => S::Strings,

@@ -269,7 +269,7 @@ fn joined(blob: &Blob, name: &str, mut chunks: Vec<Read>) -> Result<Tensor> {
     let wrong = |expected: &str, found: String| {
         Error::from(blob.malformed(0, expected, found)).inside(format!("`{name}`"))
     };
-    chunks.sort_by_key(|chunk| chunk.segment.map_or(0, |(begin, _)| begin));
+    chunks.sort_by_key(|chunk| chunk.segment.map(|(begin, _)| begin));
     let mut end = 0;
     for chunk in &chunks {
         match chunk.segment {

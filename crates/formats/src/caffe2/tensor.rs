@@ -160,6 +160,7 @@ pub(super) fn quantized<'a>(message: &Message<'a>, holes: &Arc<[Blob]>) -> Resul
     };
     let mut tensor = Tensor::dense(dtype, shape, data);
     tensor.kind = kind;
+    // An absent bias is 0.
     let zero = biases.first().copied().unwrap_or(0.0);
     // A zero point is an integer; protobuf stores it as a double.
     #[expect(clippy::cast_possible_truncation, reason = "values out of range saturate")]
@@ -210,8 +211,10 @@ fn elements(
     let fields: Vec<Field<'_>> =
         data.iter().filter(|field| field.number == number).cloned().collect();
     let pieces = pieces(&fields, holes)?;
-    let width = u64::from(dtype.bits().unwrap_or(8) / 8).max(1);
-    let size = count.checked_mul(width);
+    let Some(bits) = dtype.bits() else {
+        return Err(message.error("elements of a known type", dtype.to_string()));
+    };
+    let size = count.checked_mul(u64::from(bits / 8).max(1));
     let size =
         size.ok_or_else(|| message.error("elements that fit 64 bits", format!("{count}")))?;
     let misfit = |found: u64| {

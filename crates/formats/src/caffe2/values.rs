@@ -7,6 +7,7 @@ use lodstone_model::DType;
 use lodstone_store::{Blob, Derive, Error, Result, internal};
 
 use crate::encoding::protobuf::varint::{TooLong, Varint};
+use crate::lengths::{at_most, length};
 
 /// A range of encoded values.
 #[derive(Clone, Debug)]
@@ -24,18 +25,18 @@ pub(super) fn floats(pieces: Vec<Piece>, to: DType) -> Blob {
     };
     let source = Blob::concat(pieces.into_iter().map(plain).collect());
     let count = source.len() / 4;
-    let convert: Convert = match to {
-        DType::Float64 => |source, _| {
-            let wide = |bytes: &[u8]| f64::from(float(bytes)).to_le_bytes();
-            Ok(source.bytes()?.chunks_exact(4).flat_map(wide).collect())
-        },
-        DType::Float16 => |source, _| {
-            let narrow = |bytes: &[u8]| f16::from_f32(float(bytes)).to_le_bytes();
-            Ok(source.bytes()?.chunks_exact(4).flat_map(narrow).collect())
-        },
+    let (size, convert): (u64, Convert) = match to {
+        DType::Float64 => (8, |source, _| {
+            let wide = |bytes: &[u8; 4]| f64::from(f32::from_le_bytes(*bytes)).to_le_bytes();
+            Ok(source.bytes()?.as_chunks().0.iter().flat_map(wide).collect())
+        }),
+        DType::Float16 => (2, |source, _| {
+            let narrow = |bytes: &[u8; 4]| f16::from_f32(f32::from_le_bytes(*bytes)).to_le_bytes();
+            Ok(source.bytes()?.as_chunks().0.iter().flat_map(narrow).collect())
+        }),
         _ => return source,
     };
-    let len = count * u64::from(to.bits().unwrap_or(8) / 8);
+    let len = count * size;
     Blob::derived(Arc::new(Decoded {
         source,
         len,
@@ -43,10 +44,6 @@ pub(super) fn floats(pieces: Vec<Piece>, to: DType) -> Blob {
         convert,
         done: OnceLock::new(),
     }))
-}
-
-fn float(bytes: &[u8]) -> f32 {
-    bytes.try_into().map_or(0.0, f32::from_le_bytes)
 }
 
 /// Returns `count` elements of varints, of which the lowest bytes of each are used: as many as an element of `to` has.
@@ -100,7 +97,7 @@ impl Derive for Spaced {
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<()> {
         let mut element = offset / 4;
         // The bytes of the first element that precede the range.
-        let mut skip = usize::try_from(offset % 4).unwrap_or(0);
+        let mut skip = at_most(offset % 4, 4);
         let mut window = Vec::new();
         let mut rest = buffer;
         while !rest.is_empty() {
@@ -111,7 +108,7 @@ impl Derive for Spaced {
             if size < 5 {
                 return Err(internal("elements end early"));
             }
-            window.resize(usize::try_from(size).unwrap_or(0), 0);
+            window.resize(length(size)?, 0);
             self.source.read_at(start, &mut window)?;
             for value in window.chunks_exact(5) {
                 let bytes = value.get(1 + skip..).unwrap_or_default();
@@ -165,8 +162,7 @@ impl Derive for Decoded {
 
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<()> {
         let all = self.all()?;
-        let start = usize::try_from(offset).unwrap_or(usize::MAX);
-        let part = all.get(start..).and_then(|rest| rest.get(..buffer.len()));
+        let part = all.get(length(offset)?..).and_then(|rest| rest.get(..buffer.len()));
         buffer.copy_from_slice(part.ok_or_else(|| internal("elements end early"))?);
         Ok(())
     }
@@ -212,8 +208,8 @@ impl Derive for Repeated {
     }
 
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<()> {
-        let size = self.element.len().max(1) as u64;
-        let skip = usize::try_from(offset % size).unwrap_or(0);
+        let size = self.element.len().max(1);
+        let skip = at_most(offset % size as u64, size);
         let bytes = self.element.iter().cycle().skip(skip);
         buffer.iter_mut().zip(bytes).for_each(|(slot, byte)| *slot = *byte);
         Ok(())

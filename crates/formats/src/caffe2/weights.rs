@@ -15,6 +15,7 @@ use crate::encoding::protobuf::holes::HoleTable;
 use crate::encoding::protobuf::wire::{Encoder, Message, Source};
 use crate::error::{Error, Result};
 use crate::format::signed_dims;
+use crate::lengths::{at_most, length};
 
 /// What became of a fill.
 pub(super) enum Written {
@@ -256,10 +257,9 @@ impl Derive for Tagged {
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> lodstone_store::Result<()> {
         let first = offset / 5;
         let end = offset.saturating_add(buffer.len() as u64).div_ceil(5);
-        let size = usize::try_from((end - first).saturating_mul(4)).unwrap_or(usize::MAX);
-        let mut floats = vec![0; size];
+        let mut floats = vec![0; length((end - first).saturating_mul(4))?];
         self.source.read_at(first * 4, &mut floats)?;
-        let skip = usize::try_from(offset % 5).unwrap_or(0);
+        let skip = at_most(offset % 5, 5);
         let tagged =
             floats.chunks(4).flat_map(|float| [FLOATS].into_iter().chain(float.iter().copied()));
         buffer.iter_mut().zip(tagged.skip(skip)).for_each(|(slot, byte)| *slot = byte);

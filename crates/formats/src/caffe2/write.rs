@@ -246,7 +246,10 @@ impl Writer<'_> {
     /// Encodes an operator in its current state, with `values` as the encoded argument with its values.
     fn plain(&mut self, op: &Op, values: &Bytes) -> Result<Encoder> {
         encode_op(op, values, &mut |number| {
-            self.net(usize::try_from(number).unwrap_or(usize::MAX), &[])
+            let what = || format!("block {number}, which does not exist");
+            let block = usize::try_from(number);
+            let block = block.map_err(|_| Error::Incompatible { format: TITLE, what: what() })?;
+            self.net(block, &[])
         })
     }
 }

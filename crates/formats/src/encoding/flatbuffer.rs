@@ -196,7 +196,8 @@ impl<'a> FlatBuffer<'a> {
 
     /// Returns the position of a field of a table; `None` if it is absent.
     fn field(&mut self, table: &Table, slot: usize, size: u16, what: &str) -> Result<Option<u64>> {
-        let offset = table.slots.get(slot).copied().unwrap_or(0);
+        let offset = table.slots.get(slot).copied();
+        let offset = offset.ok_or_else(|| Error::internal("a slot that is not read"))?;
         if offset == 0 {
             return Ok(None);
         }
@@ -242,27 +243,27 @@ impl<'a> FlatBuffer<'a> {
             let expected = format!("the vtable of {what}");
             return Err(self.buffer.malformed(at, expected, format!("distance {distance}")).into());
         };
-        let known = self.read(vtable, 2, "the size of a vtable")?;
-        let size = self.read(vtable + 2, 2, "the size of a table")?;
+        self.cursor.seek(vtable);
+        let known = self.cursor.u16("the size of a vtable")?;
+        let size = self.cursor.u16("the size of a table")?;
         if known < 4 || known % 2 == 1 || size < 4 {
             let expected = format!("the vtable of {what}");
             let found = format!("one of {known} bytes, for a table of {size}");
             return Err(self.buffer.malformed(vtable, expected, found).into());
         }
         self.cursor.seek(vtable);
-        self.cursor.need(known, "a vtable")?;
+        self.cursor.need(known.into(), "a vtable")?;
         self.cursor.seek(at);
-        self.cursor.need(size, what)?;
-        self.charge(at, size)?;
+        self.cursor.need(size.into(), what)?;
+        self.charge(at, size.into())?;
         let mut slots = [0; MAX_SLOTS];
-        let count = usize::try_from((known - 4) / 2).unwrap_or(MAX_SLOTS).min(MAX_SLOTS);
         self.cursor.seek(vtable + 4);
-        for slot in slots.iter_mut().take(count) {
+        for slot in slots.iter_mut().take(usize::from((known - 4) / 2)) {
             *slot = self.cursor.u16("a vtable")?;
         }
-        self.record(vtable, known, "vtable", Contents::Bytes);
+        self.record(vtable, known.into(), "vtable", Contents::Bytes);
         self.record(at, 4, "the vtable", Contents::Reference);
-        Ok(Table { at, size: u16::try_from(size).unwrap_or(u16::MAX), slots })
+        Ok(Table { at, size, slots })
     }
 
     /// Returns the position of the first element, and the number of elements of `size` bytes.

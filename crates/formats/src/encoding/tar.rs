@@ -18,6 +18,7 @@ use lodstone_model::Limits;
 use lodstone_store::Blob;
 
 use crate::error::Result;
+use crate::lengths::length;
 
 /// The size of a header, and the alignment of members.
 pub(crate) const BLOCK: usize = 512;
@@ -94,7 +95,8 @@ pub(crate) fn members(blob: &Blob, limits: &Limits) -> Result<Members> {
             found.names.push(name.trim_end_matches('/').to_owned());
         }
         let end = start.saturating_add(size);
-        at = end.checked_next_multiple_of(block).unwrap_or(u64::MAX);
+        // A member that goes beyond the file is the last one.
+        at = end.checked_next_multiple_of(block).unwrap_or(blob.len());
         if !is_zero(blob, end, at)? {
             found.odd = Some(format!("unused bytes between members at offset {end}"));
         }
@@ -111,7 +113,7 @@ fn is_zero(blob: &Blob, start: u64, end: u64) -> Result<bool> {
     let end = end.min(blob.len());
     let (mut at, mut piece) = (start, Vec::new());
     while at < end {
-        piece.resize(usize::try_from(PIECE.min(end - at)).unwrap_or(0), 0);
+        piece.resize(length(PIECE.min(end - at))?, 0);
         blob.read_at(at, &mut piece)?;
         if piece.iter().any(|byte| *byte != 0) {
             return Ok(false);

@@ -9,6 +9,7 @@ use super::survey::{Elements, item_size};
 use super::{CODES, MAGIC, MAX_HEADER, MAX_RANK, code};
 use crate::encoding::array::elements::Stored;
 use crate::error::{Error, Result};
+use crate::lengths::{item, length};
 
 /// A spelling of bfloat16, which NumPy lacks: a structure with one field.
 pub(crate) const BFLOAT16: &[u8] = b"[('bfloat16', '<u2')]";
@@ -279,7 +280,7 @@ impl<'a> Parser<'a, '_> {
                 _ => self.error(at, "a NumPy element type", quoted(descr)),
             });
         };
-        let bytes = dtype.bits().and_then(|bits| usize::try_from(bits / 8).ok()).unwrap_or(1);
+        let bytes = length(item(*dtype)?)?;
         if order == b'|' && bytes > 1 {
             return Err(self.error(at, "a byte order, `<` or `>`", quoted(descr)));
         }

@@ -37,7 +37,7 @@ pub fn read_npz(path: &Location, options: &OpenOptions) -> Result<Model> {
 pub fn read_npy_blob(blob: &Blob, _: &Limits) -> Result<Model> {
     let (start, array) = array(&mut Cursor::new(blob), blob.path())?;
     let data = blob.slice(start, blob.len() - start)?;
-    let parameters = vec![Parameter { name: String::new(), tensor: array.tensor(data) }];
+    let parameters = vec![Parameter { name: String::new(), tensor: array.tensor(data)? }];
     let (format, files) = (NPY.name.to_owned(), vec![blob.clone()]);
     Ok(Model { format, parameters, files, ..Model::default() })
 }
@@ -74,7 +74,7 @@ pub fn read_npz_blob(blob: &Blob, limits: &Limits) -> Result<Model> {
 pub(crate) fn tensor(member: &Member, origin: &Path) -> Result<Tensor> {
     let (start, array) = array(&mut Cursor::new(&member.whole()), origin)?;
     // From a new blob: the one of the header keeps a decoder, and there may be many members.
-    Ok(array.tensor(member.whole().slice(start, member.size - start)?))
+    array.tensor(member.whole().slice(start, member.size - start)?)
 }
 
 /// An array without its elements.
@@ -140,13 +140,13 @@ fn elements(cursor: &mut Cursor<'_>, origin: &Path) -> Result<()> {
 
 impl Array {
     /// Returns the tensor with the elements `data`.
-    fn tensor(self, data: Blob) -> Tensor {
+    fn tensor(self, data: Blob) -> Result<Tensor> {
         let Header { dtype, stored, shape } = self.header;
         let data = if stored.is_plain() {
             data
         } else {
-            Blob::derived(Arc::new(Elements::new(data, stored, dtype, &shape)))
+            Blob::derived(Arc::new(Elements::new(data, stored, dtype, &shape)?))
         };
-        Tensor { residual: self.residual, ..Tensor::dense(dtype, shape, data) }
+        Ok(Tensor { residual: self.residual, ..Tensor::dense(dtype, shape, data) })
     }
 }

@@ -8,6 +8,7 @@ use lodstone_model::DType;
 use lodstone_store::{Blob, Derive, Result, internal};
 
 use crate::encoding::protobuf::varint::{TooLong, Varint};
+use crate::lengths::{at_most, length};
 
 /// The fields of elements, decoded on read.
 ///
@@ -123,8 +124,7 @@ impl Typed {
             Ok::<(), lodstone_store::Error>(())
         })?;
         packed.extend(bits.to_le_bytes().first().filter(|_| held > 0));
-        let start = usize::try_from(offset).unwrap_or(usize::MAX);
-        let part = packed.get(start..).and_then(|rest| rest.get(..buffer.len()));
+        let part = packed.get(length(offset)?..).and_then(|rest| rest.get(..buffer.len()));
         match part.filter(|_| packed.len() as u64 == self.len) {
             Some(part) => buffer.copy_from_slice(part),
             None => return Err(self.broken(at, "another number of them")),
@@ -147,7 +147,7 @@ impl Typed {
                 if piece == 0 {
                     return Err(self.broken(at, "their end"));
                 }
-                window.resize(usize::try_from(piece).unwrap_or(0), 0);
+                window.resize(length(piece)?, 0);
                 self.source.read_at(at, &mut window)?;
                 start = at;
             }
@@ -161,8 +161,7 @@ impl Typed {
                 continue;
             };
             let bytes = value.to_le_bytes();
-            for (place, byte) in (done..).zip(bytes.iter().take(usize::try_from(size).unwrap_or(8)))
-            {
+            for (place, byte) in (done..).zip(bytes.iter().take(at_most(size, bytes.len()))) {
                 let index = place.checked_sub(offset).and_then(|index| usize::try_from(index).ok());
                 if let Some(slot) = index.and_then(|index| buffer.get_mut(index)) {
                     *slot = *byte;

@@ -19,6 +19,7 @@ use lodstone_store::{Blob, Links, Location, plain};
 use super::tensor::Fields;
 use crate::encoding::protobuf::wire::Encoder;
 use crate::error::Result;
+use crate::lengths::length;
 use crate::options::{ExternalData, OpenOptions};
 use crate::seal::entries::ModelDir;
 
@@ -59,7 +60,7 @@ impl<'a> External<'a> {
         size: Option<u64>,
     ) -> Result<Option<Blob>> {
         let Some(file) = self.file(entries.location)? else { return Ok(None) };
-        let offset = entries.offset.unwrap_or(0);
+        let offset = entries.offset;
         let left = || file.len().saturating_sub(offset);
         let len = entries.length.or(size).unwrap_or_else(left);
         if offset > file.len() || len > left() {
@@ -99,7 +100,7 @@ impl<'a> External<'a> {
 #[derive(Debug, Default)]
 pub(super) struct Entries<'a> {
     pub(super) location: &'a str,
-    pub(super) offset: Option<u64>,
+    pub(super) offset: u64,
     pub(super) length: Option<u64>,
 }
 
@@ -122,7 +123,7 @@ impl<'a> Entries<'a> {
             };
             match key.as_str() {
                 "location" => read.location = value,
-                "offset" => read.offset = Some(number()?),
+                "offset" => read.offset = number()?,
                 "length" => read.length = Some(number()?),
                 _ => {}
             }
@@ -195,17 +196,16 @@ impl Outside {
         name: &str,
         data: &Blob,
         then: Option<&Fields<'_>>,
-    ) -> Option<Bytes> {
+    ) -> Result<Option<Bytes>> {
         let was = then.and_then(Fields::place);
-        match &self.layout {
+        Ok(match &self.layout {
             Layout::Inside => None,
             Layout::AsRead => {
-                let (was, then) = was.zip(then)?;
+                let Some((was, then)) = was.zip(then) else { return Ok(None) };
                 let location = plain(was.location);
                 match data.file_range() {
                     Some((file, offset))
-                        if offset == was.offset.unwrap_or(0)
-                            && file.path().ends_with(&location) =>
+                        if offset == was.offset && file.path().ends_with(&location) =>
                     {
                         if !self.files.iter().any(|(known, _)| *known == location) {
                             let whole = Blob::file(Arc::clone(file));
@@ -221,20 +221,21 @@ impl Outside {
                 }
             }
             Layout::Again { align } => {
-                let (location, align) = (plain(was?.location), *align);
-                Some(self.add(location, data, align))
+                let Some(was) = was else { return Ok(None) };
+                let (location, align) = (plain(was.location), *align);
+                Some(self.add(location, data, align)?)
             }
             _ if data.len() < MIN_EXTERNAL => None,
             Layout::One { location, align } => {
                 let (location, align) = (location.clone(), *align);
-                Some(self.add(location, data, align))
+                Some(self.add(location, data, align)?)
             }
             Layout::Each { model, align } => {
                 let (model, align) = (model.clone(), *align);
                 let location = self.free_name(&model, name);
-                Some(self.add(location, data, align))
+                Some(self.add(location, data, align)?)
             }
-        }
+        })
     }
 
     /// Returns a file name for a tensor that is valid on all file systems and unique in the model; it includes
@@ -254,7 +255,7 @@ impl Outside {
         name
     }
 
-    fn add(&mut self, location: String, data: &Blob, align: u64) -> Bytes {
+    fn add(&mut self, location: String, data: &Blob, align: u64) -> Result<Bytes> {
         let index = self.files.iter().position(|(known, _)| *known == location);
         let index = index.unwrap_or_else(|| {
             self.files.push((location.clone(), File::default()));
@@ -268,7 +269,7 @@ impl Outside {
         let mut offset = 0;
         if let Some((_, file)) = self.files.get_mut(index) {
             offset = file.len.next_multiple_of(align);
-            let padding = usize::try_from(offset - file.len).unwrap_or(0);
+            let padding = length(offset - file.len)?;
             if padding > 0 {
                 file.parts.push(Blob::memory(vec![0; padding]));
             }
@@ -288,7 +289,7 @@ impl Outside {
             });
         }
         out.int(14, 1);
-        out.finish().into()
+        Ok(out.finish().into())
     }
 
     /// Returns the files, and whether elements have moved.

@@ -507,6 +507,7 @@ pub(super) fn attribute<'a>(
     let place = |error: crate::error::Error| error.inside(format!("`{name}`"));
     // Before IR version 3 there was no type: the value determines it.
     let kinds = v.kinds();
+    // Without a value either, it is undefined, 0.
     let kind = kind.filter(|kind| *kind != 0).or(kinds.first().copied()).unwrap_or(0);
     if !reference.is_empty() {
         let value = AttributeValue::Reference { name: reference, kind };

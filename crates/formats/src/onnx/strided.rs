@@ -2,6 +2,7 @@
 
 use lodstone_store::{Blob, Derive, Result};
 
+use crate::lengths::at_most;
 use crate::registry::ONNX_FAMILIES;
 
 /// Elements with strides.
@@ -59,8 +60,7 @@ impl Derive for Strided {
                     run = dim - index;
                 }
             }
-            let left = usize::try_from(run * self.item - within).unwrap_or(usize::MAX);
-            let (now, later) = rest.split_at_mut(left.min(rest.len()));
+            let (now, later) = rest.split_at_mut(at_most(run * self.item - within, rest.len()));
             self.source.read_at(place * self.item + within, now)?;
             at += now.len() as u64;
             rest = later;

@@ -27,6 +27,9 @@ use crate::encoding::protobuf::holes::content;
 use crate::encoding::protobuf::wire::{Encoder, Field, Message, Packed, Value};
 use crate::error::Result;
 
+/// The field of elements that are bytes.
+pub(super) const RAW_DATA: u32 = 9;
+
 /// The fields of a `TensorProto`.
 #[derive(Debug)]
 pub(super) struct Fields<'a> {
@@ -257,7 +260,7 @@ impl<'a> Fields<'a> {
             dims: self.dims.clone(),
             code: self.code,
             name: self.name.clone(),
-            number: used.map_or(9, |(number, _)| number),
+            number: used.map_or(RAW_DATA, |(number, _)| number),
             elements: used.map(fields).unwrap_or_default(),
             doc_string: self.doc_string.clone(),
             external: if self.is_external { self.external.clone().freeze() } else { Bytes::new() },

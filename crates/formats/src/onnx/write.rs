@@ -20,7 +20,7 @@ use super::elements::{Encoding, Typed};
 use super::external::{Layout, Outside};
 use super::read::{self, Inside, Whole};
 use super::strided::Strided;
-use super::tensor::{Described, Fields, Sparse};
+use super::tensor::{Described, Fields, RAW_DATA, Sparse};
 use super::{OWNER, TEXT, VERBATIM, schema, types};
 use crate::encoding::protobuf::holes::{HoleTable, filled};
 use crate::encoding::protobuf::patch::patch;
@@ -293,13 +293,12 @@ impl<'m> Writer<'m> {
         })
     }
 
-    fn block_of(&self, number: usize) -> Option<&'m Block> {
-        self.program?.blocks.get(number)
+    fn block_of(&self, number: i32) -> Option<&'m Block> {
+        self.program?.blocks.get(usize::try_from(number).ok()?)
     }
 
     fn function(&mut self, function: &Function) -> Result<Bytes> {
-        let number = usize::try_from(function.block).unwrap_or(usize::MAX);
-        let Some(block) = self.block_of(number) else {
+        let Some(block) = self.block_of(function.block) else {
             let what = format!("the function `{}`, which has no block", function.name);
             return Err(Error::Incompatible { format: FORMAT, what });
         };
@@ -343,8 +342,7 @@ impl<'m> Writer<'m> {
             }
             _ if data.is_empty() => {}
             Kind::Dense | Kind::Coo { .. } => {
-                let place = self.outside.place(name, data, then);
-                if let Some(external) = place {
+                if let Some(external) = self.outside.place(name, data, then)? {
                     described.external = external;
                     return Ok(described);
                 }
@@ -363,7 +361,7 @@ impl<'m> Writer<'m> {
                     encoding == Some(Encoding::Fixed)
                 };
                 let number = then.and_then(Fields::typed_field).filter(fixed);
-                described.number = number.unwrap_or(9);
+                described.number = number.unwrap_or(RAW_DATA);
                 // Padding is preserved.
                 let padded = data.derivation::<Strided>().map(|strided| &strided.source);
                 out.hole(described.number, self.holes.number(padded.unwrap_or(data)));
@@ -413,8 +411,7 @@ impl Children for Writer<'_> {
 
     fn block(&mut self, number: i32) -> Result<Bytes> {
         let refuse = |what: String| Err(Error::Incompatible { format: FORMAT, what });
-        let index = usize::try_from(number).unwrap_or(usize::MAX);
-        let Some(block) = self.block_of(index) else {
+        let Some(block) = self.block_of(number) else {
             return refuse(format!("block {number}, which does not exist"));
         };
         self.depth += 1;
@@ -450,8 +447,8 @@ impl Children for Writer<'_> {
         }
         let stored = tensor.stored_shape();
         let values = self.dense(name, (tensor, &stored), &tensor.data, &then_values)?;
-        let count = stored.first().copied().unwrap_or(0);
-        let mut places = vec![count];
+        // The elements of sparse tensors are a list.
+        let mut places: Vec<u64> = stored.iter().take(1).copied().collect();
         places.extend((!linear).then_some(tensor.shape.len() as u64));
         let mut numbers = Tensor::dense(indices.dtype, places.clone(), indices.data.clone());
         let mut called = String::new();
@@ -512,5 +509,5 @@ fn tensors_alone(parameters: &[Parameter]) -> Program {
 fn ir_version(parameters: &[Parameter]) -> i64 {
     const USUAL: i64 = 9;
     let first = parameters.iter().map(|parameter| ir_version_of(parameter.tensor.dtype));
-    first.max().unwrap_or(0).max(USUAL)
+    first.fold(USUAL, i64::max)
 }

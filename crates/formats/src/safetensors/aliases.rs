@@ -12,6 +12,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 
 use lodstone_model::{DType, Kind, Limits, Model, Parameter};
 use lodstone_store::Identity;
+use serde_json::Value;
 
 use crate::error::{Error, Result};
 
@@ -85,9 +86,8 @@ pub(super) fn collapse<'a>(
     }
     let mut model = model.clone();
     if is_ambiguous {
-        let names: Vec<&String> = kept_by.keys().collect();
-        let names = serde_json::to_string(&names).unwrap_or_default();
-        model.metadata.insert(LIST_KEY.to_owned(), names);
+        let names: Vec<&str> = kept_by.keys().map(String::as_str).collect();
+        model.metadata.insert(LIST_KEY.to_owned(), Value::from(names).to_string());
     }
     model.parameters.retain(|parameter| !kept_by.contains_key(&parameter.name));
     model.metadata.extend(kept_by);

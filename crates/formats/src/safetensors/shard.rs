@@ -8,6 +8,7 @@ use lodstone_store::{Blob, Checksum, Output, PIECE, Part};
 use super::write::{close, entry, json};
 use super::{METADATA, NAME, code, size_of};
 use crate::error::{Error, Result};
+use crate::lengths::at_most;
 
 /// The alignment of the elements of the first tensor in a file, in bytes. The others follow without holes, those with the
 /// widest elements first.
@@ -103,8 +104,7 @@ impl Sums {
     fn update(&mut self, bytes: &[u8]) {
         let mut rest = bytes;
         while !rest.is_empty() {
-            let room = usize::try_from(PIECE - self.filled).unwrap_or(usize::MAX);
-            let (now, later) = rest.split_at(room.min(rest.len()));
+            let (now, later) = rest.split_at(at_most(PIECE - self.filled, rest.len()));
             self.current.update(now);
             self.filled += now.len() as u64;
             if self.filled == PIECE {

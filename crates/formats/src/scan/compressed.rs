@@ -23,6 +23,8 @@ use lz4_flex::frame::FrameDecoder as Lz4Decoder;
 use lzma_rust2::{LzmaReader, XzReader};
 use ruzstd::decoding::StreamingDecoder as ZstdDecoder;
 
+use crate::lengths::at_most;
+
 /// Maximum size of the window of lzma, xz and zstd: that of the highest level of `zstd --ultra`, and twice that of `xz`.
 const MAX_WINDOW: u32 = 128 << 20;
 
@@ -222,7 +224,7 @@ fn some(decoder: &mut impl Read, left: u64, bytes: &mut Vec<u8>) -> Option<Strin
         }
         Err(error) => Some(damage(&error)),
         Ok(_) if bytes.len() as u64 - before > left => {
-            bytes.truncate(usize::try_from(before + left).unwrap_or(usize::MAX));
+            bytes.truncate(at_most(before + left, bytes.len()));
             Some(format!("it exceeds the scan limit of {left} bytes"))
         }
         Ok(_) => None,

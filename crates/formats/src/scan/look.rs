@@ -657,7 +657,10 @@ impl Look<'_> {
         let Entry { blob, .. } = *place;
         let (start, size) = match survey::survey(blob) {
             Ok(array) => (array.start, Some(array.elements)),
-            Err(_) => (survey::start(head).unwrap_or(u64::MAX), None),
+            Err(_) => match survey::start(head) {
+                Some(start) => (start, None),
+                None => return Ok(false),
+            },
         };
         let left = all.saturating_sub(start);
         if let Some(Elements::Plain(size)) = size

@@ -33,6 +33,7 @@ use lodstone_store::{Blob, Location, Progress};
 use self::look::{Entry, Known, Look};
 use crate::encoding::pickle::{self, Allowed, Finding, Loads, Steps, Tree};
 use crate::error::{Error, Result};
+use crate::lengths::at_most;
 
 /// The effects of the pickles in a file, and the parts of the file that are unknown.
 #[derive(Clone, Debug, Default)]
@@ -206,7 +207,7 @@ pub fn pickles(
     limits: &Limits,
     effort: &mut Effort,
 ) -> Result<Pickles> {
-    let values = usize::try_from(blob.len().saturating_mul(VALUES_RATIO)).unwrap_or(usize::MAX);
+    let values = at_most(blob.len().saturating_mul(VALUES_RATIO), usize::MAX);
     let values = values.saturating_add(VALUES);
     let limits = limits.clone().with_nodes(limits.nodes.min(values));
     let steps = effort.steps.left.saturating_add(pickle::steps_of(blob));

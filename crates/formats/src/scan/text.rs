@@ -3,6 +3,7 @@
 use lodstone_store::Blob;
 
 use crate::error::Result;
+use crate::lengths::length;
 
 /// Returns whether all bytes are UTF-8 without unusual control characters.
 ///
@@ -13,7 +14,7 @@ pub(super) fn is_text(blob: &Blob) -> Result<bool> {
     let (mut at, mut piece) = (0, Vec::new());
     while at < blob.len() {
         let size = PIECE.min(blob.len() - at);
-        piece.resize(usize::try_from(size).unwrap_or(0), 0);
+        piece.resize(length(size)?, 0);
         blob.read_at(at, &mut piece)?;
         let is_last = at + size == blob.len();
         let valid = match std::str::from_utf8(&piece) {

@@ -192,7 +192,10 @@ impl Archive {
         let Some(member) = member else { return Ok(None) };
         let head = member.whole().head(32)?;
         let text = String::from_utf8_lossy(&head);
-        Ok(text.trim().split('.').next().and_then(|major| major.parse().ok()))
+        let major = text.trim().split('.').next().and_then(|major| major.parse().ok());
+        let found = || format!("`{}`", text.escape_debug());
+        let wrong = || member.whole().malformed(0, "a version number", found());
+        Ok(Some(major.ok_or_else(wrong)?))
     }
 }
 

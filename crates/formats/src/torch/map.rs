@@ -50,7 +50,10 @@ pub(super) fn map_stream(blob: &Blob, limits: &Limits) -> Recorded {
         let [.., object, order] = pickles.as_slice() else { return Ok(()) };
         let known = roots(object)?;
         for key in keys(order).unwrap_or_default() {
-            let size = known.get(&key).map_or(0, |storage| storage.element_size);
+            let storage = known.get(&key);
+            let size = storage.map(|storage| storage.element_size).ok_or_else(|| {
+                cursor.error("a storage that a tensor has", format!("storage `{key}`"))
+            })?;
             let count = cursor.u64(&format!("number of elements of storage `{key}`"))?;
             let len = count.saturating_mul(size);
             cursor.set_tensor(first(&starts, cursor.position(), len));

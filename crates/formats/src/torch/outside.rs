@@ -145,10 +145,10 @@ fn members(place: &Place, pickle: &Tree) -> Option<BTreeMap<String, u64>> {
 /// fifth.
 fn is_file(blob: &Blob, loads: &Loads) -> bool {
     let [_, _, _, value, order] = loads.kept.as_slice() else { return false };
-    let (Some(known), Some(order)) = (storages(value), keys(order)) else { return false };
-    let mut cursor = Cursor::at(blob, order_end(loads));
+    let (Some(known), Some(keys)) = (storages(value), keys(order)) else { return false };
+    let mut cursor = Cursor::at(blob, order.end());
     let mut left = known.len();
-    for key in order {
+    for key in keys {
         let Some(storage) = known.get(&key) else { return false };
         let Ok(count) = cursor.u64("a number of elements") else { return false };
         let Some(size) = storage.size().filter(|_| count == storage.count) else { return false };
@@ -160,9 +160,4 @@ fn is_file(blob: &Blob, loads: &Loads) -> bool {
         left -= 1;
     }
     left == 0 && cursor.position() == blob.len()
-}
-
-/// Returns the end of the fifth pickle.
-fn order_end(loads: &Loads) -> u64 {
-    loads.kept.last().map_or(0, Tree::end)
 }

@@ -1,6 +1,8 @@
 //! Elements at regular intervals, gathered on read.
 
-use lodstone_store::{Blob, Derive, Result};
+use lodstone_store::{Blob, Derive, Result, internal};
+
+use crate::lengths::{at_most, length};
 
 /// Elements of a storage that are `strides` apart along each axis. Strides may be 0.
 #[derive(Debug)]
@@ -73,7 +75,7 @@ impl Strided {
 
     /// Fills `out` with whole elements from index `first`.
     fn gather(&self, mut first: u64, out: &mut [u8]) -> Result<()> {
-        let item = usize::try_from(self.item).unwrap_or(1).max(1);
+        let item = length(self.item)?;
         let mut rest = out;
         let mut window = Vec::new();
         while rest.len() >= item {
@@ -86,20 +88,20 @@ impl Strided {
                 _ if step >= WINDOW => 1,
                 _ => run.min(WINDOW / step + 1),
             };
-            let size = usize::try_from(count).unwrap_or(usize::MAX).saturating_mul(item);
-            let (now, later) = rest.split_at_mut(size.min(rest.len()));
+            let size = at_most(count.saturating_mul(self.item), rest.len());
+            let (now, later) = rest.split_at_mut(size);
             let start = place * self.item;
             if stride == 1 || count == 1 {
                 self.source.read_at(start, now)?;
             } else {
                 let span = (count - 1) * step + self.item;
-                window.resize(usize::try_from(span).unwrap_or(0), 0);
+                window.resize(length(span)?, 0);
                 self.source.read_at(start, &mut window)?;
-                let step = usize::try_from(step).unwrap_or(0);
+                let step = length(step)?;
                 for (number, element) in now.chunks_exact_mut(item).enumerate() {
-                    if let Some(from) = window.get(number * step..number * step + item) {
-                        element.copy_from_slice(from);
-                    }
+                    let from = window.get(number * step..number * step + item);
+                    let lost = || internal("an element is outside of its window");
+                    element.copy_from_slice(from.ok_or_else(lost)?);
                 }
             }
             first += count;
@@ -115,8 +117,8 @@ impl Derive for Strided {
     }
 
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<()> {
-        let item = usize::try_from(self.item).unwrap_or(1).max(1);
-        let (first, skip) = (offset / self.item, usize::try_from(offset % self.item).unwrap_or(0));
+        let item = length(self.item)?;
+        let (first, skip) = (offset / self.item, at_most(offset % self.item, item));
         if skip == 0 && buffer.len().is_multiple_of(item) {
             return self.gather(first, buffer);
         }

@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 use super::element::Element;
 use super::strided::{Strided, extent};
 use crate::error::Result;
+use crate::lengths::{at_most, length};
 
 /// The owner of the residual of a tensor: its view, and the storage.
 pub(crate) const OWNER: &str = "torch view";
@@ -116,7 +117,7 @@ impl View {
         if is_contiguous(shape, strides) && swap.is_none() && !is_signed {
             return Ok(storage.slice(start, size)?);
         }
-        let item = usize::try_from(element.size).unwrap_or(1);
+        let item = length(element.size)?;
         let ordered = if is_contiguous(shape, strides) {
             storage.slice(start, size)?
         } else if let Some((dims, order)) = order(shape, strides)
@@ -133,12 +134,12 @@ impl View {
         let elements = Elements {
             storage: storage.clone(),
             ordered,
-            number: usize::try_from(element.number).unwrap_or(1),
+            number: length(element.number)?,
             swap: swap.is_some(),
             negate: is_signed.then_some(Negate {
                 all: self.sign.neg,
                 imaginary: self.sign.conj && element.is_complex(),
-                size: usize::try_from(element.size).unwrap_or(1),
+                size: item,
             }),
         };
         Ok(Blob::derived(Arc::new(elements)))
@@ -176,7 +177,7 @@ fn order(shape: &[u64], strides: &[u64]) -> Option<(Vec<u64>, Vec<usize>)> {
         let (dim, stride) = (shape.get(*axis).copied(), strides.get(*axis).copied());
         // Dims of 1 have any stride.
         let is_one = dim == Some(1);
-        (is_one, std::cmp::Reverse(if is_one { 0 } else { stride.unwrap_or(0) }))
+        (is_one, std::cmp::Reverse(stride.filter(|_| !is_one)))
     };
     axes.sort_by_key(key);
     let dims: Vec<u64> = axes.iter().filter_map(|axis| shape.get(*axis)).copied().collect();
@@ -245,7 +246,7 @@ impl Derive for Elements {
 
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> StoreResult<()> {
         let item = self.negate.map_or(self.number, |negate| negate.size).max(1);
-        let skip = usize::try_from(offset % item as u64).unwrap_or(0);
+        let skip = at_most(offset % item as u64, item);
         if self.is_plain() || skip == 0 && buffer.len().is_multiple_of(item) {
             self.ordered.read_at(offset, buffer)?;
             if !self.is_plain() {

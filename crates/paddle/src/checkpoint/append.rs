@@ -74,7 +74,7 @@ pub fn make_checkpoint(
     let vars: Vec<Var> =
         trained.vars().filter(|var| is_checkpointed(var) && takes(var)).cloned().collect();
     let names: Vec<Variable> = vars.iter().map(|var| Variable::named(&var.name)).collect();
-    let before = trained.blocks.first().map_or(0, |block| block.ops.len());
+    let before = first(&mut trained)?.ops.len();
     let files = SaveOptions::default().with_placement(options.placement.clone());
     save(&mut trained, &names, "", &files)?;
     let mut saves = first(&mut trained)?.ops.split_off(before);

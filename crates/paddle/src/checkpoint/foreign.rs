@@ -139,7 +139,7 @@ fn scheduled(
     let declared = |name: &str, dtype| {
         let var = main.vars().find(|var| var.name == name && is_checkpointed(var))?;
         let declared = var.value.tensor_type()?;
-        let rank = declared.shape.as_ref().map_or(0, Vec::len);
+        let rank = declared.shape.as_ref()?.len();
         let is_there = tensors.iter().any(|tensor| tensor.name == name);
         (!is_there && declared.dtype == dtype && rank <= 1).then(|| vec![1; rank])
     };

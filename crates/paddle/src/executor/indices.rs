@@ -33,12 +33,12 @@ pub(crate) fn check(
     };
     let Some(tensor) = given(indices.slot) else { return Ok(()) };
     let none = indices.except.and_then(|name| int(op, name));
-    let end = count.unwrap_or(i64::MAX);
-    let is_wrong = |index: &i64| !(0..end).contains(index) && Some(*index) != none;
+    let is_beyond = |index: &i64| count.is_some_and(|count| *index >= count);
+    let is_wrong = |index: &i64| (*index < 0 || is_beyond(index)) && Some(*index) != none;
     let Some(wrong) = whole(tensor)?.into_iter().find(is_wrong) else { return Ok(()) };
-    let what = match wrong < 0 {
-        true => format!("expected an index of at least 0, found {wrong}"),
-        false => format!("expected an index below {end}, found {wrong}"),
+    let what = match count.filter(|_| wrong >= 0) {
+        None => format!("expected an index of at least 0, found {wrong}"),
+        Some(end) => format!("expected an index below {end}, found {wrong}"),
     };
     Err(Finding::from(what).about_slot(indices.slot))
 }

@@ -18,6 +18,7 @@ use smallvec::SmallVec;
 use crate::executor::frame::Frame;
 use crate::executor::indices;
 use crate::executor::layout::{Slot, Step};
+use crate::executor::value::rows;
 
 /// The maximum number of plans that are kept for an operator.
 const MAX_KEPT: usize = 64;
@@ -328,8 +329,7 @@ impl Written {
             Source::Made(numbers) => {
                 let levels = numbers.iter().map(|number| offsets(made.get(*number)));
                 let lod = Lod(levels.collect::<Result<_, _>>()?);
-                // A scalar has no rows.
-                let rows = tensor.shape.first().copied().unwrap_or(0);
+                let rows = rows(&tensor);
                 let wrong = |error| format!("the sequences do not match {rows} rows: {error}");
                 lod.check(rows).map_err(wrong)?;
                 lod

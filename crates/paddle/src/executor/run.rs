@@ -12,7 +12,7 @@ use crate::executor::frame::{Blocks, Frame, Limits};
 use crate::executor::plan::Plan;
 use crate::executor::random::{RANDOM_STATE, Random};
 use crate::executor::scope::Scope;
-use crate::executor::value::Value;
+use crate::executor::value::{Value, rows};
 use crate::program::{Variable, gradients};
 
 /// A program that is ready to be run, again and again.
@@ -216,7 +216,7 @@ impl Prepared {
 /// Fails if a fed tensor does not have the type that the program declares.
 fn check_fed(program: &Program, name: &str, tensor: &Tensor) -> Result<()> {
     let wrong = |what: String| Err(Error::Variable { name: name.to_owned(), finding: what.into() });
-    if let Err(broken) = tensor.lod.check(tensor.shape.first().copied().unwrap_or(0)) {
+    if let Err(broken) = tensor.lod.check(rows(tensor)) {
         return wrong(broken.to_string());
     }
     let vars = program.blocks.first().map_or(&[][..], |block| &block.vars);

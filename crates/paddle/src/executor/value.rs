@@ -2,11 +2,17 @@
 
 use std::sync::Arc;
 
+use lodstone_engine::Charge;
 use lodstone_model::{Kind, Tensor};
 use lodstone_schema::Finding;
 
 use crate::executor::layout::Slot;
-use lodstone_engine::Charge;
+
+/// Returns the number of rows of a tensor.
+pub(crate) fn rows(tensor: &Tensor) -> u64 {
+    // A scalar has none.
+    tensor.shape.first().copied().unwrap_or(0)
+}
 
 /// The value of a variable.
 #[derive(Clone, Debug)]

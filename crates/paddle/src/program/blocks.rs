@@ -159,7 +159,7 @@ impl Network {
         if info.value.is_array() && !is_own {
             return Ok(var.clone());
         }
-        let parent = self.parent(self.current).unwrap_or(0);
+        let parent = self.parent(self.current).unwrap_or(self.current);
         let (name, value) = (self.name("_generated_var"), written(&info.value));
         let stop_gradient = self.stops(var.name());
         let outer = with_stop_gradient(Var { name, value, ..Var::default() }, stop_gradient);
@@ -206,12 +206,13 @@ impl Network {
     /// Closes the current block, and returns its index. The first block remains open.
     pub fn end_block(&mut self) -> usize {
         let ended = self.current;
-        self.current = self.parent(ended).unwrap_or(0);
+        self.current = self.parent(ended).unwrap_or(ended);
         ended
     }
 
     /// Removes a block that is open, and all blocks that were opened after it.
     pub fn discard_block(&mut self, block: usize) {
+        // The first block has no parent, and stays.
         self.current = self.parent(block).unwrap_or(0);
         self.main.blocks.truncate(block.max(1));
         self.known.retain(|_, known| known.block < block.max(1));

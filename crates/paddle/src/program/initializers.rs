@@ -6,7 +6,7 @@ use lodstone_model::{DType, Tensor};
 
 use crate::program::error::{Error, Result, variable};
 use crate::program::network::Variable;
-use crate::program::operator::{Operator, dims};
+use crate::program::operator::Operator;
 
 /// An initializer of a parameter. Random ones have a seed: 0 for the generator of the run.
 #[derive(Clone, Debug, PartialEq)]
@@ -57,20 +57,20 @@ impl Initializer {
             }
             Self::Uniform { low, high, seed } => Operator::new("uniform_random")
                 .dtype("dtype", dtype)
-                .attribute("shape", dims(shape))
+                .longs("shape", shape)
                 .attribute("min", *low)
                 .attribute("max", *high)
                 .attribute("seed", *seed),
             Self::Normal { mean, deviation, seed } => Operator::new("gaussian_random")
                 .dtype("dtype", dtype)
-                .attribute("shape", dims(shape))
+                .longs("shape", shape)
                 .attribute("mean", *mean)
                 .attribute("std", *deviation)
                 .attribute("seed", *seed),
             Self::TruncatedNormal { mean, deviation, seed } => {
                 Operator::new("truncated_gaussian_random")
                     .dtype("dtype", dtype)
-                    .attribute("shape", small_dims(shape))
+                    .ints("shape", shape)
                     .attribute("mean", *mean)
                     .attribute("std", *deviation)
                     .attribute("seed", *seed)
@@ -145,9 +145,8 @@ pub(crate) fn given(var: &Variable, tensor: &Tensor) -> Result<Operator> {
         return variable(var.name(), what);
     }
     let bytes = tensor.data.bytes().map_err(Error::from)?;
-    let made = Operator::new("assign_value")
-        .dtype("dtype", tensor.dtype)
-        .attribute("shape", small_dims(&tensor.shape));
+    let made =
+        Operator::new("assign_value").dtype("dtype", tensor.dtype).ints("shape", &tensor.shape);
     Ok(match tensor.dtype {
         DType::Bool => made
             .attribute("bool_values", bytes.iter().map(|b| i32::from(*b != 0)).collect::<Vec<_>>()),
@@ -186,9 +185,5 @@ fn bilinear(var: &Variable, dtype: DType, shape: &[u64]) -> Result<Operator> {
     };
     let values: Vec<f32> = (0..count).map(value).collect();
     let made = Operator::new("assign_value").dtype("dtype", dtype);
-    Ok(made.attribute("shape", small_dims(shape)).attribute("fp32_values", values))
-}
-
-fn small_dims(shape: &[u64]) -> Vec<i32> {
-    shape.iter().map(|dim| i32::try_from(*dim).unwrap_or(i32::MAX)).collect()
+    Ok(made.ints("shape", shape).attribute("fp32_values", values))
 }

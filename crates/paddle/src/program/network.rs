@@ -506,21 +506,25 @@ impl Network {
     /// Returns the number of LoD levels of an output: that of the input that it shares the LoD with, or what the operator
     /// computes; 0 if it has none.
     fn level(&self, op: &Op, name: &str) -> u32 {
-        let of = |slot: &str| {
-            let source = self.known.get(op.input(slot).first()?)?;
-            // What is no tensor has no levels.
-            Some(source.info.value.tensor_type().map_or(0, |tensor| tensor.lod_level))
-        };
+        let of = |slot: &str| self.levels(op.input(slot).first()?);
         match operator(&op.kind).map(|row| &row.lod) {
             Some(LodRule::Shared(shared)) => {
                 let writes = |operand: &&Operand| operand.args.iter().any(|it| it == name);
                 let written = op.outputs.iter().find(writes);
                 let source = written.and_then(|operand| shared.source(&operand.slot));
+                // What shares with an absent input has none.
                 source.and_then(|share| of(share.input)).unwrap_or(0)
             }
             Some(LodRule::Computed(levels)) => levels.count(of),
             Some(LodRule::Unknown) | None => 0,
         }
+    }
+
+    /// Returns the number of LoD levels of a variable.
+    fn levels(&self, variable: &str) -> Option<u32> {
+        let info = &self.known.get(variable)?.info;
+        // What is no tensor has none.
+        Some(info.value.tensor_type().map_or(0, |tensor| tensor.lod_level))
     }
 }
 
@@ -538,9 +542,8 @@ impl VariableFacts for Network {
 
     /// The number of levels is known while a program is built, their offsets are not.
     fn lod(&self, variable: &str) -> Vec<LodLevel> {
-        let tensor = self.known.get(variable).and_then(|known| known.info.value.tensor_type());
-        let levels = tensor.map_or(0, |tensor| tensor.lod_level);
-        (0..levels).map(|_| LodLevel { value: None, count: Dim::Unknown }).collect()
+        let levels = self.levels(variable).into_iter().flat_map(|levels| 0..levels);
+        levels.map(|_| LodLevel { value: None, count: Dim::Unknown }).collect()
     }
 }
 

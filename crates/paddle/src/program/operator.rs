@@ -1,21 +1,27 @@
 //! A builder of operators.
 
+use std::fmt;
+
 use lodstone_model::{Attribute, AttributeValue, DType, Op, Operand};
+use lodstone_schema::Finding;
+use lodstone_schema::numbers::exact;
 use lodstone_schema::paddle::{OWN, Operator as Row, attributes, codes, operator};
 
-use crate::program::error::{self, Result};
+use crate::program::error;
 use crate::program::network::Variable;
 
 /// An operator under construction.
 #[derive(Clone, Debug, Default)]
 pub struct Operator {
     op: Op,
+    /// Why an attribute does not have its value.
+    wrong: Option<String>,
 }
 
 impl Operator {
     /// Creates an operator of a kind: `"conv2d"`.
     pub fn new(kind: &str) -> Self {
-        Self { op: Op { kind: kind.to_owned(), ..Op::default() } }
+        Self { op: Op { kind: kind.to_owned(), ..Op::default() }, wrong: None }
     }
 
     /// Returns the kind of the operator.
@@ -44,10 +50,39 @@ impl Operator {
         self
     }
 
-    /// Sets an attribute to the code of an element type.
+    /// Sets an attribute to the code of an element type. If there is none, [`finish`](Self::finish) fails.
     #[must_use]
     pub fn dtype(self, name: &str, dtype: DType) -> Self {
-        self.attribute(name, codes::dtype_code(dtype).unwrap_or(-1))
+        let code = codes::dtype_code(dtype);
+        self.checked(name, code.ok_or_else(|| format!("{dtype} has no code").into()))
+    }
+
+    /// Sets an attribute to a number. If it has more than 32 bits, [`finish`](Self::finish) fails.
+    pub(crate) fn int<N: Copy + fmt::Display>(self, name: &str, number: N) -> Self
+    where
+        i32: TryFrom<N>,
+    {
+        self.checked(name, exact::<i32, N>(number))
+    }
+
+    /// Sets an attribute to dims. If one has more than 32 bits, [`finish`](Self::finish) fails.
+    pub(crate) fn ints(self, name: &str, dims: &[u64]) -> Self {
+        let dims = dims.iter().map(|dim| exact(*dim));
+        self.checked(name, dims.collect::<Result<Vec<i32>, Finding>>())
+    }
+
+    /// Sets an attribute to dims. If one is 2^63 or more, [`finish`](Self::finish) fails.
+    pub(crate) fn longs(self, name: &str, dims: &[u64]) -> Self {
+        let dims = dims.iter().map(|dim| exact(*dim));
+        self.checked(name, dims.collect::<Result<Vec<i64>, Finding>>())
+    }
+
+    fn checked(mut self, name: &str, value: Result<impl Into<AttributeValue>, Finding>) -> Self {
+        match value {
+            Ok(value) => return self.attribute(name, value),
+            Err(wrong) => self.wrong.get_or_insert_with(|| format!("attribute `{name}`: {wrong}")),
+        };
+        self
     }
 
     /// Returns `fill_constant` with a number, also as `str_value`, which is exact.
@@ -62,7 +97,7 @@ impl Operator {
     /// Returns `fill_constant` with its own `str_value`.
     pub(crate) fn filled_as(shape: &[u64], dtype: DType, value: f64, text: &str) -> Self {
         Self::new("fill_constant")
-            .attribute("shape", dims(shape))
+            .longs("shape", shape)
             .dtype("dtype", dtype)
             .attribute("value", single(value))
             .attribute("str_value", text)
@@ -73,9 +108,12 @@ impl Operator {
     /// # Errors
     /// If the registry does not have the operator, a slot or an attribute, an attribute has the wrong type, or one without
     /// a default is missing.
-    pub fn finish(mut self) -> Result<Op> {
+    pub fn finish(mut self) -> error::Result<Op> {
         let kind = self.op.kind.clone();
         let wrong = |what: String| error::operator(&kind, what);
+        if let Some(what) = self.wrong {
+            return wrong(what);
+        }
         let is_available =
             |row: &&'static Row| !row.releases.is_empty() || row.kind.starts_with(OWN);
         let Some(known) = operator(&kind).filter(is_available) else {
@@ -123,11 +161,6 @@ impl Operator {
 #[expect(clippy::cast_possible_truncation, reason = "attributes are float32")]
 pub(crate) fn single(value: f64) -> f32 {
     value as f32
-}
-
-/// Converts dims for an attribute.
-pub(crate) fn dims(shape: &[u64]) -> Vec<i64> {
-    shape.iter().map(|dim| i64::try_from(*dim).unwrap_or(i64::MAX)).collect()
 }
 
 /// The role of an operator without one.

@@ -38,8 +38,9 @@ pub fn check(model: &Model) -> Findings {
 }
 
 fn header(program: &Program, found: &mut Findings) {
-    let version = program.version.unwrap_or(0);
-    if version < 3 {
+    let version = program.version;
+    if version.is_none_or(|version| version < 3) {
+        let version = version.map_or_else(|| "none".to_owned(), |version| version.to_string());
         found.add("the model", format!("expected an IR version of at least 3, found {version}"));
     }
     let own = |(domain, version): &&(String, i64)| domain.is_empty() && *version > 0;
@@ -248,14 +249,20 @@ fn partitions(model: &Model, main: &Block, found: &mut Findings) {
             key("numBackendSpecificOpts"),
             key("replicationCount"),
         ];
-        let many =
-            |what: &str| model.metadata.get(&key(what)).and_then(|n| n.parse::<usize>().ok());
-        // The number of metadata entries bounds the counts.
-        let most = model.metadata.len();
-        let devices = many("numLogicalDevices").unwrap_or(0).min(most);
-        needed.extend((0..devices).map(|device| key(&format!("logicalDevice_{device}"))));
-        let options = many("numBackendSpecificOpts").unwrap_or(0).min(most);
-        for option in 0..options {
+        let mut many = |what: &str| {
+            // An absent one is found below.
+            let Some(text) = model.metadata.get(&key(what)) else { return 0..0 };
+            let Ok(count) = text.parse::<usize>() else {
+                found.add(PLACE, format!("expected a number as `{}`, found `{text}`", key(what)));
+                return 0..0;
+            };
+            // The number of metadata entries bounds the counts.
+            0..count.min(model.metadata.len())
+        };
+        needed.extend(
+            many("numLogicalDevices").map(|device| key(&format!("logicalDevice_{device}"))),
+        );
+        for option in many("numBackendSpecificOpts") {
             needed.push(key(&format!("backendSpecificOpts_key_{option}")));
             needed.push(key(&format!("backendSpecificOpts_val_{option}")));
         }

@@ -39,7 +39,7 @@ pub(super) fn remove_unused(program: &mut Topology) -> Vec<usize> {
     let mut all: Vec<Option<Block>> = program.blocks.drain(..).map(Some).collect();
     let mut left = Vec::with_capacity(order.blocks.len());
     for (old, _) in &order.blocks {
-        let index = usize::try_from(*old).unwrap_or(usize::MAX);
+        let Ok(index) = usize::try_from(*old) else { continue };
         if let Some(block) = all.get_mut(index).and_then(Option::take) {
             program.blocks.push(block);
             left.push(index);
@@ -62,16 +62,18 @@ struct Order {
 
 impl Order {
     fn of(program: &Topology, roots: impl IntoIterator<Item = i32>) -> Self {
-        let mut open: Vec<(i32, i32)> = roots.into_iter().map(|root| (root, -1)).collect();
+        let mut open: Vec<(i32, i32)> = roots.into_iter().map(|root| (root, NO_BLOCK)).collect();
         open.reverse();
         let mut order = Self { blocks: Vec::new(), numbers: HashMap::new() };
+        let mut next = 0;
         while let Some((number, parent)) = open.pop() {
             let found = block_of(program, number);
             let Some(block) = found.filter(|_| !order.numbers.contains_key(&number)) else {
                 continue;
             };
-            order.numbers.insert(number, i32::try_from(order.blocks.len()).unwrap_or(i32::MAX));
+            order.numbers.insert(number, next);
             order.blocks.push((number, parent));
+            next += 1;
             let inside: Vec<i32> = block.ops.iter().flat_map(Op::blocks).collect();
             open.extend(inside.into_iter().rev().map(|inside| (inside, number)));
         }
@@ -80,7 +82,7 @@ impl Order {
 
     /// Renumbers blocks, which are in this order.
     fn number(&self, blocks: &mut [Block]) {
-        let number = |old: i32| self.numbers.get(&old).copied().unwrap_or(-1);
+        let number = |old: i32| self.numbers.get(&old).copied().unwrap_or(NO_BLOCK);
         for (block, (old, parent)) in blocks.iter_mut().zip(&self.blocks) {
             (block.index, block.parent) = (number(*old), number(*parent));
             for attribute in block.ops.iter_mut().flat_map(|op| &mut op.attributes) {
@@ -90,6 +92,10 @@ impl Order {
     }
 }
 
-fn block_of(program: &Topology, number: i32) -> Option<&Block> {
+/// The parent of a block that no operator runs, and what an operator runs that runs no block of the program.
+const NO_BLOCK: i32 = -1;
+
+/// Returns a block.
+pub(super) fn block_of(program: &Topology, number: i32) -> Option<&Block> {
     program.blocks.get(usize::try_from(number).ok()?)
 }

@@ -92,7 +92,7 @@ pub fn cast(
         main.initializers.extend(copies);
     }
     if options.keep_io {
-        keep_io(&mut program, inference, options.to, &mut names);
+        keep_io(&mut program, inference, options.to, &mut names)?;
     }
     program.version = program.version.map(|version| version.max(dtype::ir_version(options.to)));
     if let Some(main) = program.blocks.first_mut() {
@@ -147,7 +147,7 @@ impl<'i> Caster<'i> {
             old: HashMap::new(),
             kept: Kept::new(),
         };
-        let version = caster.versions.get("ai.onnx").copied().unwrap_or(1);
+        let version = caster.version("");
         let sequences = operator("", "SequenceAt", version).and_then(|it| it.types_of("S"));
         let name = tensor_name(to).map(|name| format!("seq({name})")).unwrap_or_default();
         caster.has_sequences = sequences.is_none_or(|types| types.contains(&name.as_str()));
@@ -230,8 +230,9 @@ impl<'i> Caster<'i> {
         self.has_sequences || matches!(value, ValueType::Tensor(_) | ValueType::Sparse(_))
     }
 
-    fn version(&self, op: &Op) -> i64 {
-        self.versions.get(domain_name(&op.domain)).copied().unwrap_or(1)
+    fn version(&self, domain: &str) -> i64 {
+        // The version of a domain that is not declared is 1.
+        self.versions.get(domain_name(domain)).copied().unwrap_or(1)
     }
 
     /// Returns the type of a value after it is cast.
@@ -250,7 +251,7 @@ impl<'i> Caster<'i> {
 
     /// Returns whether an operator cannot take the cast value as an input.
     fn keeps(&self, op: &Op, place: usize, value: &ValueType) -> bool {
-        let known = operator(&op.domain, &op.kind, self.version(op));
+        let known = operator(&op.domain, &op.kind, self.version(&op.domain));
         let Some(known) = known.filter(|_| !BITS.contains(&op.kind.as_str())) else { return true };
         let name = type_name(&self.cast_type(value));
         let formal = known.input(place).map(|formal| formal.types);
@@ -260,7 +261,7 @@ impl<'i> Caster<'i> {
 
     /// Returns whether an operator may have an output of the new type.
     fn makes(&self, op: &Op, place: usize, value: &ValueType) -> bool {
-        let known = operator(&op.domain, &op.kind, self.version(op));
+        let known = operator(&op.domain, &op.kind, self.version(&op.domain));
         let Some(known) = known.filter(|_| !BITS.contains(&op.kind.as_str())) else { return false };
         let name = type_name(&self.cast_type(value));
         let Some(types) = known.output(place).map(|formal| formal.types) else { return false };
@@ -317,7 +318,7 @@ impl<'i> Caster<'i> {
             };
             if self.keeps(&op, place, value) {
                 types.push(Some(ValueInfo::from(value.clone())));
-                *name = self.old_value(number, name, value, ops);
+                *name = self.old_value(number, name, value, ops)?;
                 is_kept = true;
             } else {
                 types.push(Some(ValueInfo::from(self.cast_type(value))));
@@ -338,7 +339,7 @@ impl<'i> Caster<'i> {
             let found = made.get(place).copied().flatten();
             if found.is_some_and(|found| is_cast(found, self.to)) {
                 let old = self.names.fresh(name);
-                casts.push(cast_op(&old, name, self.to));
+                casts.push(cast_op(&old, name, self.to)?);
                 *name = old;
                 is_kept = true;
             }
@@ -363,10 +364,10 @@ impl<'i> Caster<'i> {
             return Vec::new();
         }
         let types: Vec<_> = types.iter().map(Option::as_ref).collect();
-        let made = infer_op(op, self.version(op), &types, &mut NoBodies);
+        let made = infer_op(op, self.version(&op.domain), &types, &mut NoBodies);
         let made = made.unwrap_or_default();
         let kept = types.iter().flatten().find_map(|info| of(info));
-        let known = operator(&op.domain, &op.kind, self.version(op)).is_some();
+        let known = operator(&op.domain, &op.kind, self.version(&op.domain)).is_some();
         let guess = |place: usize| match made.get(place).and_then(of) {
             Some(found) => Some(found),
             // An operator without rules returns what it takes.
@@ -434,34 +435,34 @@ impl<'i> Caster<'i> {
         name: &str,
         value: &ValueType,
         ops: &mut Vec<Op>,
-    ) -> String {
+    ) -> Result<String, Finding> {
         let Some(from) = value.tensor_type().map(|tensor| tensor.dtype) else {
-            return name.to_owned();
+            return Ok(name.to_owned());
         };
         let key = self.defined(number, name);
         let definition = key.as_ref().and_then(|key| self.definitions.get(key)).cloned();
         match (definition, key) {
-            (Some(Definition::Constant { is_cast: false, .. }), _) => name.to_owned(),
+            (Some(Definition::Constant { is_cast: false, .. }), _) => Ok(name.to_owned()),
             (Some(Definition::Constant { tensor, .. }), Some((block, _))) => {
                 // A copy in the main graph is visible everywhere.
                 let key = (block, format!("{name}\0"));
                 if let Some(known) = self.old.get(&key) {
-                    return known.clone();
+                    return Ok(known.clone());
                 }
                 let old = self.names.fresh(name);
                 self.copies.push(Parameter { name: old.clone(), tensor: *tensor });
                 self.old.insert(key, old.clone());
-                old
+                Ok(old)
             }
             _ => {
                 let key = (number, name.to_owned());
                 if let Some(known) = self.old.get(&key) {
-                    return known.clone();
+                    return Ok(known.clone());
                 }
                 let old = self.names.fresh(name);
-                ops.push(cast_op(name, &old, from));
+                ops.push(cast_op(name, &old, from)?);
                 self.old.insert(key, old.clone());
-                old
+                Ok(old)
             }
         }
     }
@@ -491,22 +492,29 @@ fn constant_value(name: &str, attribute: &Attribute) -> Option<(String, Tensor)>
 }
 
 /// Returns an operator that casts a value.
-fn cast_op(from: &str, to: &str, dtype: DType) -> Op {
+fn cast_op(from: &str, to: &str, dtype: DType) -> Result<Op, Finding> {
     let operand = |name: &str| vec![Operand { slot: String::new(), args: vec![name.to_owned()] }];
-    let code = AttributeValue::Long(dtype::code(dtype).map_or(0, i64::from));
-    Op {
+    let code = dtype::code(dtype);
+    let code = code.ok_or_else(|| Finding::internal(format!("{dtype} has no code in ONNX")))?;
+    let code = AttributeValue::Long(code.into());
+    Ok(Op {
         kind: "Cast".to_owned(),
         inputs: operand(from),
         outputs: operand(to),
         attributes: vec![Attribute { name: "to".to_owned(), value: code }],
         residual: Residual::default(),
         ..Op::default()
-    }
+    })
 }
 
 /// Gives the inputs and outputs of a program their old types, with casts behind and before them.
-fn keep_io(program: &mut Program, inference: &Inference, to: DType, names: &mut Names) {
-    let Some(main) = program.blocks.first() else { return };
+fn keep_io(
+    program: &mut Program,
+    inference: &Inference,
+    to: DType,
+    names: &mut Names,
+) -> Result<(), Finding> {
+    let Some(main) = program.blocks.first() else { return Ok(()) };
     let old = |name: &String| {
         let value = &inference.blocks.first()?.get(name)?.value;
         let ValueType::Tensor(tensor) = value else { return None };
@@ -523,16 +531,17 @@ fn keep_io(program: &mut Program, inference: &Inference, to: DType, names: &mut 
     for (at, (name, dtype)) in inputs.into_iter().enumerate() {
         let inner = rename(program, &name, dtype, names);
         if let Some(main) = program.blocks.first_mut() {
-            main.ops.insert(at, cast_op(&name, &inner, to));
+            main.ops.insert(at, cast_op(&name, &inner, to)?);
         }
         skip_casts_back(program, &name, &inner, dtype);
     }
     for (name, dtype) in outputs {
         let inner = rename(program, &name, dtype, names);
         if let Some(main) = program.blocks.first_mut() {
-            main.ops.push(cast_op(&inner, &name, dtype));
+            main.ops.push(cast_op(&inner, &name, dtype)?);
         }
     }
+    Ok(())
 }
 
 /// Renames a value inside the program, whose inputs, outputs and declarations keep the name and the old type.

@@ -59,5 +59,6 @@ pub fn element_name(dtype: DType) -> Option<&'static str> {
 
 /// Returns the first IR version that has an element type.
 pub fn ir_version(dtype: DType) -> i64 {
+    // Without one, the first version has it as much as any other.
     DTYPES.iter().find(|(.., known)| *known == dtype).map_or(1, |(.., version, _)| *version)
 }

@@ -38,19 +38,20 @@ fn constant(op: &Op) -> Option<Parameter> {
 }
 
 fn value(value: &AttributeValue) -> Option<Tensor> {
-    let list = |dtype: DType, bytes: Vec<u8>| {
-        let count = dtype.bits().map_or(0, |bits| bytes.len() as u64 * 8 / u64::from(bits));
-        Tensor::dense(dtype, vec![count], Blob::memory(bytes))
+    let list = |dtype: DType, count: usize, bytes: Vec<u8>| {
+        Tensor::dense(dtype, vec![count as u64], Blob::memory(bytes))
     };
     Some(match value {
         AttributeValue::Tensor(tensor) | AttributeValue::SparseTensor(tensor) => {
             tensor.as_ref().clone()
         }
         AttributeValue::Floats(values) => {
-            list(DType::Float32, values.iter().flat_map(|it| it.to_le_bytes()).collect())
+            let bytes = values.iter().flat_map(|it| it.to_le_bytes()).collect();
+            list(DType::Float32, values.len(), bytes)
         }
         AttributeValue::Longs(values) => {
-            list(DType::Int64, values.iter().flat_map(|it| it.to_le_bytes()).collect())
+            let bytes = values.iter().flat_map(|it| it.to_le_bytes()).collect();
+            list(DType::Int64, values.len(), bytes)
         }
         AttributeValue::Strings(values) => {
             let elements: Vec<_> = values.iter().map(|text| text.0.clone()).collect();

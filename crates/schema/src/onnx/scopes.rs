@@ -200,6 +200,7 @@ impl<'p, V> Scopes<'p, V> {
 
     /// Returns the value of a visible name, and the depth of the open block that defines it (0 is the outermost).
     pub fn find(&self, name: &str) -> Option<(usize, &V)> {
+        // Without a closed block, all are visible.
         let closed = self.open.iter().rposition(|scope| scope.is_closed).unwrap_or(0);
         let visible = self.open.iter().enumerate().skip(closed).rev();
         visible.into_iter().find_map(|(at, scope)| Some((at, scope.names.get(name)?)))
@@ -241,6 +242,7 @@ impl<'p, V> Scope<'p, V> {
     pub fn version(&self, domain: &str) -> i64 {
         let domain = domain_name(domain);
         let version = self.versions.iter().find(|(known, _)| domain_name(known) == domain);
+        // See above.
         version.map_or(1, |(_, version)| *version)
     }
 

@@ -17,6 +17,7 @@ impl Release {
 
     /// Returns the release that a program follows.
     pub fn of(program: &Program) -> Self {
+        // Without a version, it is 0.
         Self::numbered(program.version.unwrap_or(0))
     }
 

@@ -43,6 +43,11 @@ pub(super) fn count(width: u32, height: u32) -> u64 {
     u64::from(width) * u64::from(height)
 }
 
+/// Returns a limit of a decoder in bytes: on a machine with less address space, everything is less.
+pub(super) fn limit(bytes: u64) -> usize {
+    usize::try_from(bytes).unwrap_or(usize::MAX)
+}
+
 /// Returns the number of bytes of the pixels as RGB, as a length of a list.
 pub(super) fn rgb_len(width: u32, height: u32) -> Result<usize, Failure> {
     let len = count(width, height).checked_mul(3).and_then(|len| usize::try_from(len).ok());

@@ -4,15 +4,14 @@ use std::io::Cursor;
 
 use png::{BitDepth, Decoder, DecodingError, InterlaceInfo, Limits, Reader, Transformations};
 
-use super::picture::{Failure, Picture, count, rgb_len};
+use super::picture::{Failure, Picture, count, limit, rgb_len};
 use super::samples::{narrow, to_rgb};
 
 /// The bytes of the decoder's buffers that do not grow with rows: decompressed data that wait for a row, and their window.
 const BUFFERS: u64 = 320 << 10;
 
 pub(super) fn open(bytes: &[u8], most: u64) -> Result<Picture<'_>, Failure> {
-    // On a machine with less address space, everything is less.
-    let limits = Limits { bytes: usize::try_from(most).unwrap_or(usize::MAX) };
+    let limits = Limits { bytes: limit(most) };
     let mut decoder = Decoder::new_with_limits(Cursor::new(bytes), limits);
     // They can be compressed, and take much more memory than the file.
     decoder.set_ignore_text_chunk(true);

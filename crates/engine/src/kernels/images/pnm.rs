@@ -99,21 +99,21 @@ fn number(rest: &mut &[u8]) -> Result<u32, Failure> {
                     return Ok(value);
                 }
             }
-            digit => value = Some(with_digit(value, digit)?),
+            digit => add_digit(&mut value, digit)?,
         }
     }
     value.ok_or_else(Failure::end)
 }
 
-fn with_digit(value: Option<u32>, digit: u8) -> Result<u32, Failure> {
+fn add_digit(value: &mut Option<u32>, digit: u8) -> Result<(), Failure> {
     if !digit.is_ascii_digit() {
         let wrong = format!("expected a digit, found `{}`", digit.escape_ascii());
         return Err(Failure::wrong(wrong));
     }
-    // Without digits before it, the value is 0.
-    let value = value.unwrap_or(0).checked_mul(10);
-    let value = value.and_then(|value| value.checked_add(u32::from(digit - b'0')));
-    value.ok_or_else(|| Failure::wrong("a number is too large"))
+    let value = value.get_or_insert(0);
+    let more = value.checked_mul(10).and_then(|value| value.checked_add(u32::from(digit - b'0')));
+    *value = more.ok_or_else(|| Failure::wrong("a number is too large"))?;
+    Ok(())
 }
 
 /// Reads the header of a PAM file, after the magic.
@@ -259,7 +259,7 @@ fn text(raster: &mut &[u8], most: u16) -> Result<u8, Failure> {
         match (is_space(*byte), value) {
             (true, None) => {}
             (true, Some(_)) => break,
-            (false, _) => value = Some(with_digit(value, *byte)?),
+            (false, _) => add_digit(&mut value, *byte)?,
         }
     }
     let value = value.ok_or_else(Failure::end)?;

@@ -6,7 +6,7 @@ use tiff::decoder::{Decoder, DecodingResult, Limits};
 use tiff::tags::{SampleFormat, Tag};
 use tiff::{ColorType, TiffError};
 
-use super::picture::{Failure, Picture, count, rgb_len};
+use super::picture::{Failure, Picture, count, limit, rgb_len};
 use super::samples::{from_bits, narrow, narrow_float, to_rgb};
 
 /// The compression of parts that are JPEG files.
@@ -67,11 +67,9 @@ pub(super) fn open(bytes: &[u8], most: u64) -> Result<Picture<'_>, Failure> {
     let compression = decoder.find_tag_unsigned::<u16>(Tag::Compression).map_err(failure)?;
     let parts = if compression == Some(JPEG) { memory_of_jpeg(bytes) } else { 0 };
     let size = count(width, height).saturating_mul(bytes_per_pixel);
-    // On a machine with less address space, everything is less.
-    let bytes = |bytes: u64| usize::try_from(bytes).unwrap_or(usize::MAX);
     let mut limits = Limits::default();
-    limits.decoding_buffer_size = bytes(size.min(most));
-    limits.intermediate_buffer_size = bytes(most.saturating_sub(size));
+    limits.decoding_buffer_size = limit(size.min(most));
+    limits.intermediate_buffer_size = limit(most.saturating_sub(size));
     limits.ifd_value_size = limits.intermediate_buffer_size;
     let mut decoder = decoder.with_limits(limits);
     // The samples, compressed parts of them, and the result.
@@ -172,15 +170,15 @@ fn memory_of_tags(bytes: &[u8]) -> Result<u64, Failure> {
 /// whatever those of the part are.
 fn memory_of_jpeg(bytes: &[u8]) -> u64 {
     let frame = |bytes: &[u8]| match bytes {
-        [0xff, 0xc0..=0xc2, _, _, 8, height @ .., components @ 1..=4] => {
-            let [height, width] = [height.first_chunk(), height.last_chunk()]
-                .map(|side| side.map_or(0, |side| u64::from(u16::from_be_bytes(*side))));
+        [0xff, 0xc0..=0xc2, _, _, 8, high_0, high_1, wide_0, wide_1, components @ 1..=4] => {
+            let [height, width] = [[*high_0, *high_1], [*wide_0, *wide_1]]
+                .map(|side| u64::from(u16::from_be_bytes(side)));
             // Samples, and coefficients of two bytes in blocks of up to 32 by 32.
             height.next_multiple_of(32) * width.next_multiple_of(32) * u64::from(*components) * 3
         }
         _ => 0,
     };
-    bytes.windows(10).map(frame).max().unwrap_or(0)
+    bytes.windows(10).map(frame).fold(0, u64::max)
 }
 
 fn failure(error: TiffError) -> Failure {

@@ -46,7 +46,7 @@ fn largest_frame(bytes: &[u8]) -> u64 {
         }
         _ => 0,
     });
-    pixels.max().unwrap_or(0)
+    pixels.fold(0, u64::max)
 }
 
 /// Returns the names and contents of chunks. Contents that the file cuts off end there.

@@ -143,10 +143,10 @@ fn multi_head(call: &Call<'_>) -> Outputs {
         x.cut(3, at, at + 1)?.reshaped(vec![batch, length, many * size])
     };
     let input = |number: usize| call.input(number)?.widened();
-    let of_keys = call.optional(1).map_or(0, |keys| keys.shape().len());
+    let of_keys = call.optional(1).map(|keys| keys.dims().len());
     let [q, k, v] = match (query.shape().len(), of_keys) {
         (5, _) => [packed(0, 0, 3)?, packed(0, 1, 3)?, packed(0, 2, 3)?],
-        (_, 5) => [input(0)?, packed(1, 0, 2)?, packed(1, 1, 2)?],
+        (_, Some(5)) => [input(0)?, packed(1, 0, 2)?, packed(1, 1, 2)?],
         _ => [input(0)?, input(1)?, input(2)?],
     };
     let bias = call.optional(3).map(Dense::widened).transpose()?;
@@ -234,19 +234,22 @@ fn mask(call: &Call<'_>, masks: &Masks<'_>, dims: [usize; 3]) -> Outcome<Option<
     }
     let list = masks.mask.map(Dense::to_longs).transpose()?.unwrap_or_default();
     let shape = masks.mask.map(Dense::shape).unwrap_or_default();
-    let at = |place: usize| list.get(place).copied().unwrap_or(0);
+    // The list has an element at each place of its dims.
     let attends: Box<dyn Fn(usize, usize, usize) -> bool> = match *shape.as_slice() {
         [] if masks.mask.is_none() => Box::new(|_, _, _| true),
-        [length] if length == batch => Box::new(|row, _, key| long(key) < at(row)),
-        [length] if Some(length) == batch.checked_mul(2) => {
-            Box::new(|row, _, key| long(key) < at(row) && long(key) >= at(batch + row))
+        [length] if length == batch => {
+            Box::new(|row, _, key| list.get(row).is_some_and(|end| long(key) < *end))
         }
+        [length] if Some(length) == batch.checked_mul(2) => Box::new(|row, _, key| {
+            list.get(row).is_some_and(|end| long(key) < *end)
+                && list.get(batch + row).is_some_and(|start| long(key) >= *start)
+        }),
         [rows, length] if rows == batch && length == keys => {
-            Box::new(|row, _, key| at(row * keys + key) > 0)
+            Box::new(|row, _, key| list.get(row * keys + key).is_some_and(|it| *it > 0))
         }
-        [rows, many, length] if [rows, many, length] == dims => {
-            Box::new(|row, query, key| at((row * queries + query) * keys + key) > 0)
-        }
+        [rows, many, length] if [rows, many, length] == dims => Box::new(|row, query, key| {
+            list.get((row * queries + query) * keys + key).is_some_and(|it| *it > 0)
+        }),
         _ => return Err(format!("a mask of {shape:?} does not fit {dims:?}").into()),
     };
     let hidden = f64::from(call.float("mask_filter_value", -10000.0));

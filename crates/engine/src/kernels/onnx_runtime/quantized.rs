@@ -7,7 +7,7 @@ use lodstone_schema::Finding;
 
 use crate::call::with_int;
 use crate::call::{Call, Outputs, one};
-use crate::dims::{axis, bounded};
+use crate::dims::{axis, bounded, count};
 use crate::error::Outcome;
 use crate::fast;
 use crate::kernels::integer_products::quantized_conv;
@@ -154,15 +154,14 @@ fn pooled(call: &Call<'_>, of: DenseKernel, has_windows: bool) -> Outputs {
 fn filling(call: &Call<'_>, x: &Dense) -> Outcome<Dense> {
     let size = call.ints("kernel_shape").unwrap_or_default();
     let whole: f64 = size.iter().map(|dim| *dim as f64).product();
-    let shape = x.shape();
     let pads = call.ints("pads").unwrap_or_default();
     let (before, behind) = pads.split_at(pads.len() / 2);
-    let padded = shape.iter().skip(2).enumerate().map(|(at, dim)| {
-        let sides = [before, behind].map(|side| side.get(at).copied().unwrap_or(0));
-        let sides = sides.map(|side| usize::try_from(side).unwrap_or(0));
-        sides.iter().fold(*dim, |dim, side| dim.saturating_add(*side))
-    });
-    let dims: Vec<usize> = [1, 1].into_iter().chain(padded).collect();
+    let mut dims: Vec<usize> = [1, 1].into_iter().chain(x.dims().iter().skip(2).copied()).collect();
+    for sides in [before, behind] {
+        for (dim, side) in dims.iter_mut().skip(2).zip(sides) {
+            *dim = dim.saturating_add(count(*side)?);
+        }
+    }
     bounded(&dims)?;
     let ones = Dense::filled(1.0, DType::Float64, &dims)?;
     let mut op = with_int(call.op, "p", 1);

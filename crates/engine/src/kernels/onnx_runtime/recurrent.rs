@@ -46,7 +46,7 @@ fn check(call: &Call<'_>) -> Outcome<()> {
     let (x, inputs) = (call.input(0)?.shape(), call.input(1)?.shape());
     let (directions, state) = (inputs.first(), call.input(2)?.shape());
     let expected = call.optional(3).map(Dense::shape);
-    let columns = state.get(2).copied().unwrap_or(0);
+    let columns = dim_at(&state, 2)?;
     let fits = x.get(2) == inputs.get(1)
         && directions == state.first()
         && state.get(1).and_then(|hidden| hidden.checked_mul(4)) == Some(columns)
@@ -65,7 +65,7 @@ fn lstm(call: &Call<'_>) -> Outputs {
     let mut used = x.clone();
     // Steps behind the longest sequence are not part of the range.
     if let Some(lengths) = call.longs(4)? {
-        let longest = count(lengths.iter().copied().max().unwrap_or(0))?;
+        let longest = count(lengths.iter().copied().fold(0, i64::max))?;
         if longest < dim_at(&x.shape(), 0)? && longest > 0 {
             used = used.cut(0, 0, longest)?;
         }

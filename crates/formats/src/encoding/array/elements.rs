@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use lodstone_model::DType;
-use lodstone_store::{Blob, Derive, Permuted, Result};
+use lodstone_store::{Blob, Derive, Permuted, Result, internal};
+
+use crate::lengths::{at_most, item, length};
 
 /// The storage of elements, where it differs from row-major and little-endian.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,17 +41,21 @@ pub(crate) struct Elements {
 
 impl Elements {
     /// Converts the elements of `source`, whose size matches `dtype` and `shape`.
-    pub(crate) fn new(source: Blob, stored: Stored, dtype: DType, shape: &[u64]) -> Self {
-        let item = dtype.bits().and_then(|bits| usize::try_from(bits / 8).ok()).unwrap_or(1);
+    ///
+    /// # Errors
+    /// An internal one if their size does not match.
+    pub(crate) fn new(source: Blob, stored: Stored, dtype: DType, shape: &[u64]) -> Result<Self> {
+        let item = length(item(dtype)?)?;
         let mut ordered = source.clone();
         if stored.fortran {
             // Reversed, since the last axis of a row-major array varies fastest.
             let reversed: Vec<u64> = shape.iter().rev().copied().collect();
             let order: Vec<usize> = (0..shape.len()).rev().collect();
             let permuted = Permuted::new(source.clone(), item, &reversed, &order);
-            ordered = permuted.map_or(ordered, |permuted| Blob::derived(Arc::new(permuted)));
+            let permuted = permuted.ok_or_else(|| internal("an array does not have its dims"))?;
+            ordered = Blob::derived(Arc::new(permuted));
         }
-        Self { source, stored, ordered, item }
+        Ok(Self { source, stored, ordered, item })
     }
 
     /// Returns the stored bytes.
@@ -81,7 +87,7 @@ impl Derive for Elements {
     }
 
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<()> {
-        let skip = usize::try_from(offset % self.item as u64).unwrap_or(0);
+        let skip = at_most(offset % self.item as u64, self.item);
         if skip == 0 && buffer.len().is_multiple_of(self.item) {
             return self.fill(offset, buffer);
         }

@@ -13,6 +13,7 @@ use super::shapes::{Builds, Data, Shapes};
 use super::tree::{How, Id, Node, Object};
 use crate::encoding::array::{CODES, MAX_RANK};
 use crate::error::Result;
+use crate::lengths::{item, length};
 
 /// An array whose elements are not read.
 #[derive(Clone, Debug)]
@@ -140,7 +141,7 @@ pub(super) fn scalar(shapes: &Shapes, id: Id, object: &Object) -> Result<Number>
     let [dtype, data] = shapes.arguments(object) else { return Err(odd()) };
     let (dtype, swap) = element(shapes, *dtype)?;
     let data = shapes.data(*data).filter(|_| plain(object)).ok_or_else(odd)?;
-    let size = dtype.size_of(&[]).unwrap_or(0);
+    let size = item(dtype)?;
     // A string encodes each byte in one or more bytes.
     if data.span.len < size || data.span.len > size * data.spelling.max() {
         return Err(odd());
@@ -191,7 +192,7 @@ fn element(shapes: &Shapes, id: Id) -> Result<(DType, Option<usize>)> {
         [state] => order(shapes, *state).ok_or_else(|| odd("the state of a plain element type"))?,
         _ => return Err(odd("one state of an element type")),
     };
-    let bytes = dtype.bits().and_then(|bits| usize::try_from(bits / 8).ok()).unwrap_or(1);
+    let bytes = length(item(*dtype)?)?;
     let number = if code.starts_with('c') { bytes / 2 } else { bytes };
     match order.as_str() {
         ">" => Ok((*dtype, (number > 1).then_some(number))),

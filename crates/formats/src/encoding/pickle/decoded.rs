@@ -20,7 +20,10 @@ impl Decoded {
     pub(crate) fn elements(&mut self, shapes: &Shapes, array: &Array) -> Result<Blob> {
         let span = array.data.span;
         let raw = shapes.tree.blob().slice(span.start, span.len)?;
-        let size = array.dtype.size_of(&array.shape).unwrap_or(0);
+        let size = array.dtype.size_of(&array.shape).ok_or_else(|| {
+            let found = format!("{} of shape {:?}", array.dtype, array.shape);
+            shapes.tree.error(array.id, "a size that fits 64 bits", found)
+        })?;
         let bytes = if array.data.spelling != Spelling::Plain {
             let text = match self.0.get(&span.start) {
                 Some(text) => Arc::clone(text),
@@ -43,7 +46,7 @@ impl Decoded {
         if stored.is_plain() {
             return Ok(bytes);
         }
-        let elements = Elements::new(bytes, stored, array.dtype, &array.shape);
+        let elements = Elements::new(bytes, stored, array.dtype, &array.shape)?;
         Ok(Blob::derived(Arc::new(elements)))
     }
 }

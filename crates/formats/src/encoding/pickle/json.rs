@@ -128,8 +128,8 @@ fn object(
         }
     }
     out.push('}');
-    let class = class.map_or(0, str::len);
-    budget.say(shapes, id, (pairs.len() * 4 + class + 16) as u64)
+    let class = class.unwrap_or_default();
+    budget.say(shapes, id, (pairs.len() * 4 + class.len() + 16) as u64)
 }
 
 /// Returns the key of a dict: a string as it is, any other key as JSON.

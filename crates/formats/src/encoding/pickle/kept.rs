@@ -11,6 +11,7 @@ use lodstone_store::{Blob, Derive, Result as StoreResult, internal};
 
 use super::opcode::Span;
 use crate::error::Result;
+use crate::lengths::{at_most, length};
 
 /// A range that was cut out of a pickle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,7 +49,7 @@ impl Kept {
             let limit = limits.at_most_bytes("beside the elements of tensors");
             return Err(blob.over_limit(0, limit).into());
         }
-        let mut bytes = Vec::with_capacity(usize::try_from(size).unwrap_or(0));
+        let mut bytes = Vec::with_capacity(length(size)?);
         let (mut holes, mut at) = (Vec::with_capacity(spans.len()), 0);
         for (start, len) in spans {
             bytes.extend_from_slice(&blob.slice(at, start.saturating_sub(at))?.read()?);
@@ -64,7 +65,7 @@ impl Kept {
         let mut at = 0;
         let mut pieces = Vec::with_capacity(self.holes.len() * 2 + 1);
         for hole in &self.holes {
-            let before = usize::try_from(hole.before).unwrap_or(usize::MAX).min(self.bytes.len());
+            let before = at_most(hole.before, self.bytes.len());
             pieces.push(Piece::Bytes(self.bytes.slice(at.min(before)..before)));
             pieces.push(Piece::Hole(hole.start));
             at = before;
@@ -100,7 +101,9 @@ impl Kept {
             cut = cut.checked_add(len)?;
         }
         let bytes = (end <= encoded.len()).then(|| encoded.slice(end..))?;
-        Some(Self { holes, bytes })
+        let is_inside = holes.last().is_none_or(|last: &Hole| last.before <= bytes.len() as u64);
+        let is_ascending = holes.is_sorted_by_key(|hole| hole.before);
+        (is_inside && is_ascending).then_some(Self { holes, bytes })
     }
 
     /// Returns the pickle with zeros in its holes.
@@ -127,9 +130,10 @@ impl Derive for Kept {
             let inside = hole.filter(|hole| at < hole.end());
             let end = match inside {
                 Some(hole) => hole.end(),
+                // Behind the last hole, bytes go on.
                 None => self.holes.get(after).map_or(u64::MAX, |next| next.start),
             };
-            let size = usize::try_from(end - at).unwrap_or(usize::MAX).min(rest.len());
+            let size = at_most(end - at, rest.len());
             let (now, later) = rest.split_at_mut(size);
             if inside.is_some() {
                 now.fill(0);

@@ -199,10 +199,10 @@ enum Number {
 
 impl Memo {
     fn put(&mut self, number: u64, id: Id) {
-        let index = usize::try_from(number).unwrap_or(usize::MAX);
-        if let Some(known) = self.dense.get_mut(index) {
+        let index = usize::try_from(number).ok();
+        if let Some(known) = index.and_then(|index| self.dense.get_mut(index)) {
             *known = id;
-        } else if index == self.dense.len() {
+        } else if index == Some(self.dense.len()) {
             self.sparse.remove(&number);
             self.dense.push(id);
         } else {
@@ -579,6 +579,7 @@ impl<'a> Machine<'a> {
 
     /// Returns the stack height of the last mark, below which nothing may be popped.
     fn floor(&self) -> usize {
+        // Without a mark, everything may be.
         self.marks.last().copied().unwrap_or(0)
     }
 

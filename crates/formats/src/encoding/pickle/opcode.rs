@@ -3,6 +3,7 @@
 use lodstone_store::{Blob, Cursor};
 
 use crate::error::Result;
+use crate::lengths::length;
 
 /// A byte range of the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -237,7 +238,7 @@ fn line(cursor: &mut Cursor<'_>, blob: &Blob, name: &str, torn: bool) -> Result<
     let mut piece = Vec::new();
     let mut at = start;
     while at < blob.len() {
-        piece.resize(usize::try_from(PIECE.min(blob.len() - at)).unwrap_or(0), 0);
+        piece.resize(length(PIECE.min(blob.len() - at))?, 0);
         blob.read_at(at, &mut piece)?;
         if let Some(place) = piece.iter().position(|byte| *byte == b'\n') {
             let end = at + place as u64;

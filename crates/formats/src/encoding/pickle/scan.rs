@@ -8,6 +8,7 @@ use super::machine::{Found, Steps, Wrapped, read_as_cpython, read_as_joblib, rea
 use super::opcode::Span;
 use super::tree::{How, Id, Node, Object, Tree};
 use crate::error::Result;
+use crate::lengths::length;
 
 /// An import, call or request of a pickle.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -453,7 +454,7 @@ fn find_protocol(blob: &Blob, from: u64) -> Result<Option<u64>> {
     let mut at = from;
     let mut piece = Vec::new();
     while at + 1 < end {
-        piece.resize(usize::try_from(PIECE.min(end - at)).unwrap_or(0), 0);
+        piece.resize(length(PIECE.min(end - at))?, 0);
         blob.read_at(at, &mut piece)?;
         let found = piece.windows(2).position(|pair| matches!(pair, [0x80, 2..=5]));
         if let Some(found) = found {

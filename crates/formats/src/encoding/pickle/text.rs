@@ -2,6 +2,8 @@
 
 use lodstone_store::{Blob, Derive, Error as StoreError};
 
+use crate::lengths::length;
+
 /// The encoding of a string.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Encoding {
@@ -226,7 +228,7 @@ fn walk(
     let (mut at, mut piece) = (start, Vec::new());
     while at < source.len() {
         let left = source.len() - at;
-        piece.resize(usize::try_from(STEP.min(left)).unwrap_or(0), 0);
+        piece.resize(length(STEP.min(left))?, 0);
         source.read_at(at, &mut piece)?;
         let is_last = piece.len() as u64 == left;
         let mut rest = piece.as_slice();

@@ -170,14 +170,12 @@ impl Tree {
     }
 
     pub(crate) fn node(&self, id: Id) -> &Node {
-        let index = usize::try_from(id.0).unwrap_or(usize::MAX);
-        self.nodes.get(index).unwrap_or(&Node::Unknown)
+        self.nodes.get(id.0 as usize).unwrap_or(&Node::Unknown)
     }
 
     /// Returns the offset at which a value was created.
     pub(crate) fn place(&self, id: Id) -> u64 {
-        let index = usize::try_from(id.0).unwrap_or(usize::MAX);
-        self.places.get(index).copied().unwrap_or_default()
+        self.places.get(id.0 as usize).copied().unwrap_or_default()
     }
 
     /// Creates an [`Error`] for a value that violates the format.

@@ -62,7 +62,9 @@ pub(crate) fn long(out: &mut Output, bytes: &[u8]) -> Result<()> {
         Ok(len) => out.put(&[0x8a, len])?,
         Err(_) => {
             op(out, 0x8b)?;
-            out.put(&u32::try_from(bytes.len()).unwrap_or(0).to_le_bytes())?;
+            let len = u32::try_from(bytes.len());
+            let len = len.map_err(|_| internal("an integer is too large for a pickle"))?;
+            out.put(&len.to_le_bytes())?;
         }
     }
     out.put(bytes)

@@ -1,6 +1,7 @@
 //! The first fields of a message of which only the beginning is available, for format detection.
 
 use super::varint::Varint;
+use crate::lengths::at_most;
 
 /// The remaining length of a message, and its available bytes.
 #[derive(Debug)]
@@ -56,8 +57,7 @@ impl Glance<'_> {
 
     pub(crate) fn hop(&mut self, len: u64) -> Option<()> {
         self.left = self.left.checked_sub(len)?;
-        let seen = usize::try_from(len).unwrap_or(usize::MAX);
-        self.bytes = self.bytes.get(seen..).unwrap_or_default();
+        (_, self.bytes) = self.bytes.split_at(at_most(len, self.bytes.len()));
         Some(())
     }
 

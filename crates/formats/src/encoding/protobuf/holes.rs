@@ -72,10 +72,11 @@ pub(crate) fn without_elements(
         frame.place(frame.bytes.len() as u64, start);
         let tag = varint::read(&mut cursor, frame.end)?;
         is_exact &= cursor.position() - start == min_len(tag);
-        let number = u32::try_from(tag >> 3).unwrap_or(0);
+        let number = varint::number(&cursor, start, tag)?;
         let known = frame.schema.field(number);
         let elements = known.is_some_and(schema::Field::is_elements);
-        let mut rest = None;
+        // The number of bytes behind the header.
+        let mut rest = 0;
         match (tag & 7, known.map(|field| field.kind)) {
             (2, Some(Kind::Message(schema))) => {
                 let at = cursor.position();
@@ -118,7 +119,7 @@ pub(crate) fn without_elements(
                     frame.bytes.extend(encoder.finish());
                     continue;
                 }
-                rest = Some(len);
+                rest = len;
             }
             (0 | 5, _) if known.is_some_and(|field| field.runs) => {
                 if let Some(len) = run::length(blob, (start, frame.end), tag, limits)? {
@@ -131,13 +132,13 @@ pub(crate) fn without_elements(
                 }
                 match tag & 7 {
                     0 => drop(varint::read(&mut cursor, frame.end)?),
-                    _ => rest = Some(4),
+                    _ => rest = 4,
                 }
             }
-            (2, _) => rest = Some(length(&mut cursor, frame.end)?),
+            (2, _) => rest = length(&mut cursor, frame.end)?,
             (0, _) => drop(varint::read(&mut cursor, frame.end)?),
-            (1, _) => rest = Some(8),
-            (5, _) => rest = Some(4),
+            (1, _) => rest = 8,
+            (5, _) => rest = 4,
             (3, _) => group(&mut cursor, number, frame.end, limits)?,
             (kind, _) => {
                 let found = format!("wire type {kind}");
@@ -145,7 +146,7 @@ pub(crate) fn without_elements(
             }
         }
         // Copy the original header, and the bytes that follow it.
-        let end = cursor.position() + rest.unwrap_or(0);
+        let end = cursor.position() + rest;
         if end > frame.end {
             let found = format!("{} bytes left", frame.end - cursor.position());
             return Err(cursor.error(format!("{} bytes", end - cursor.position()), found).into());
@@ -207,7 +208,7 @@ fn group(cursor: &mut Cursor<'_>, number: u32, end: u64, limits: &Limits) -> Res
     while let Some(innermost) = open.last().copied() {
         let start = cursor.position();
         let tag = varint::read(cursor, end)?;
-        let number = u32::try_from(tag >> 3).unwrap_or(0);
+        let number = varint::number(cursor, start, tag)?;
         let hop = match tag & 7 {
             0 => {
                 varint::read(cursor, end)?;

@@ -42,7 +42,7 @@ pub(crate) fn map(
         let start = cursor.position();
         // A part of a field is no field.
         let tag = varint::read(cursor, frame.end).inspect_err(|_| cursor.seek(start))?;
-        let number = u32::try_from(tag >> 3).unwrap_or(0);
+        let number = varint::number(cursor, start, tag).inspect_err(|_| cursor.seek(start))?;
         let known = frame.schema.and_then(|schema| schema.field(number));
         let name = frame.name(number, known);
         let value = value(cursor, start, tag & 7, known, &name, frame);

@@ -8,6 +8,7 @@ use lodstone_store::Blob;
 
 use super::varint::{Varint, min_len};
 use crate::error::Result;
+use crate::lengths::at_most;
 
 /// The minimum number of values of a run that is left out of a structure. Lists of arguments are shorter.
 pub(super) const MIN_VALUES: u64 = 64;
@@ -36,7 +37,7 @@ pub(super) fn length(
     let mut state = State::Tag;
     'pieces: while at < end {
         limits.check_cancelled()?;
-        let size = usize::try_from(end - at).unwrap_or(PIECE).min(PIECE);
+        let size = at_most(end - at, PIECE);
         let (piece, _) = buffer.split_at_mut(size);
         blob.read_at(at, piece)?;
         for byte in piece {

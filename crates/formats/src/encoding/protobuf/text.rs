@@ -176,8 +176,9 @@ fn shortest(value: f64) -> String {
         .to_owned();
     }
     let scientific = format!("{value:e}");
-    let Some((digits, exponent)) = scientific.split_once('e') else { return scientific };
-    let exponent: i32 = exponent.parse().unwrap_or(0);
+    let parts = scientific.split_once('e');
+    let parts = parts.and_then(|(digits, power)| Some((digits, power.parse::<i32>().ok()?)));
+    let Some((digits, exponent)) = parts else { return scientific };
     if (-4..16).contains(&exponent) || value == 0.0 {
         let plain = format!("{value}");
         return if plain.contains('.') { plain } else { plain + ".0" };

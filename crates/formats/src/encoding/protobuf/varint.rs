@@ -21,11 +21,15 @@ impl Varint {
 
     /// Adds a byte; returns the value if the byte completes it, and starts over.
     pub(crate) fn take(&mut self, byte: u8) -> Result<Option<u64>, TooLong> {
-        self.value |= u64::from(byte & 0x7f).checked_shl(self.shift).unwrap_or(0);
+        // By at most 63.
+        self.value |= u64::from(byte & 0x7f) << self.shift;
         self.shift += 7;
         match byte & 0x80 {
             0 => Ok(Some(std::mem::take(self).value)),
-            _ if self.shift >= 70 => Err(TooLong),
+            _ if self.shift >= 70 => {
+                *self = Self::default();
+                Err(TooLong)
+            }
             _ => Ok(None),
         }
     }
@@ -47,6 +51,12 @@ pub(super) fn read(cursor: &mut Cursor<'_>, end: u64) -> Result<u64> {
             return Ok(value);
         }
     }
+}
+
+/// Returns the field number of a tag, which is at `start`.
+pub(super) fn number(cursor: &Cursor<'_>, start: u64, tag: u64) -> Result<u32> {
+    let number = u32::try_from(tag >> 3);
+    Ok(number.map_err(|_| cursor.error_at(start, "a field number", (tag >> 3).to_string()))?)
 }
 
 /// Returns the minimum length of a value in bytes.

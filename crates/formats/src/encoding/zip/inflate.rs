@@ -5,6 +5,8 @@ use std::sync::{Mutex, PoisonError};
 use flate2::{Crc, Decompress, FlushDecompress, Status};
 use lodstone_store::{Blob, Derive, Result};
 
+use crate::lengths::{at_most, length};
+
 /// The inflated bytes of a deflated member.
 ///
 /// Sequential reads inflate every byte once; a read at an earlier offset starts over. Memory use does not depend
@@ -43,7 +45,7 @@ impl Inflate {
         while !decoder.ended {
             if decoder.used == decoder.input.len() && decoder.fetched < self.source.len() {
                 let size = PIECE.min(self.source.len() - decoder.fetched);
-                decoder.input.resize(usize::try_from(size).unwrap_or(0), 0);
+                decoder.input.resize(length(size)?, 0);
                 self.source.read_at(decoder.fetched, &mut decoder.input)?;
                 decoder.fetched += size;
                 decoder.used = 0;
@@ -52,9 +54,8 @@ impl Inflate {
             let (_, input) = decoder.input.split_at(decoder.used);
             let result = decoder.state.decompress(input, out, FlushDecompress::None);
             let status = result.map_err(|error| self.broken(taken, error.to_string()))?;
-            let moved = |now: u64, before: u64| usize::try_from(now - before).unwrap_or(0);
-            decoder.used += moved(decoder.state.total_in(), taken);
-            let size = moved(decoder.state.total_out(), given);
+            decoder.used += length(decoder.state.total_in() - taken)?;
+            let size = length(decoder.state.total_out() - given)?;
             decoder.ended = status == Status::StreamEnd;
             if size > 0 {
                 decoder.crc.update(out.split_at(size).0);
@@ -125,10 +126,9 @@ impl Derive for Inflate {
         if decoder.state.total_out() > offset {
             decoder = Decoder::new();
         }
-        let mut skipped = vec![0; usize::try_from(PIECE.min(offset)).unwrap_or(0)];
+        let mut skipped = vec![0; length(PIECE.min(offset))?];
         while decoder.state.total_out() < offset {
-            let left = usize::try_from(offset - decoder.state.total_out()).unwrap_or(usize::MAX);
-            let size = left.min(skipped.len());
+            let size = at_most(offset - decoder.state.total_out(), skipped.len());
             let (piece, _) = skipped.split_at_mut(size);
             self.some(&mut decoder, piece)?;
         }

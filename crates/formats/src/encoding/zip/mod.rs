@@ -17,6 +17,7 @@ use rawzip::{CompressionMethod, ReaderAt, ZipArchive, ZipLocator};
 use self::inflate::Inflate;
 pub(crate) use self::map::map;
 use crate::error::{Error, Result};
+use crate::lengths::{at_most, length};
 
 /// A member of an archive.
 #[derive(Clone, Debug)]
@@ -105,7 +106,7 @@ pub(crate) fn behind(blob: &Blob) -> Result<Option<u64>> {
     };
     let size = if is_last { END } else { blob.len().min(END + COMMENT) };
     let start = blob.len() - size;
-    let mut tail = vec![0; usize::try_from(size).unwrap_or(0)];
+    let mut tail = vec![0; length(size)?];
     blob.read_at(start, &mut tail)?;
     let found = tail.windows(4).rposition(|bytes| bytes == SIGNATURE);
     let Some(at) = found.map(|at| if is_last { 0 } else { at }) else { return Ok(None) };
@@ -258,7 +259,7 @@ fn is_descriptor(blob: &Blob, at: u64, size: u64, member: &Member) -> Result<boo
     let Some(sizes) = rest.strip_prefix(&member.crc.to_le_bytes()) else { return Ok(false) };
     let expected = [member.data.len(), member.size];
     let large = expected.map(u64::to_le_bytes);
-    let short = expected.map(|size| u32::try_from(size).unwrap_or(ELSEWHERE).to_le_bytes());
+    let short = expected.map(|size| small(size).to_le_bytes());
     Ok(sizes == large.as_flattened() || sizes == short.as_flattened())
 }
 
@@ -438,7 +439,7 @@ struct At<'a>(&'a Blob);
 impl ReaderAt for At<'_> {
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
         let left = self.0.len().saturating_sub(offset);
-        let size = buffer.len().min(usize::try_from(left).unwrap_or(usize::MAX));
+        let size = at_most(left, buffer.len());
         let (piece, _) = buffer.split_at_mut(size);
         self.0.read_at(offset.min(self.0.len()), piece).map_err(io::Error::other)?;
         Ok(size)
@@ -512,6 +513,7 @@ impl Writer {
             (out.position() - self.base, self.directory.len() as u64, self.count);
         out.put(&self.directory)?;
         let mut end = Vec::new();
+        // The marker that it is in the record of zip64.
         let short = u16::try_from(count).unwrap_or(u16::MAX);
         if short == u16::MAX || small(start) == ELSEWHERE || small(size) == ELSEWHERE {
             end.extend(b"PK\x06\x06");
@@ -563,9 +565,11 @@ fn local_header(name: &str, size: u64, crc: u32, (offset, align): (u64, u64)) ->
         // A field that readers ignore pads the header.
         let begin = offset + HEADER + name.len() as u64 + extra.len() as u64 + EXTRA;
         let padding = begin.next_multiple_of(align) - begin;
+        let padding = u16::try_from(padding);
+        let padding = padding.map_err(|_| Error::internal("an alignment is too large"))?;
         extra.extend(b"FB");
-        extra.extend(u16::try_from(padding).unwrap_or(0).to_le_bytes());
-        extra.extend(vec![b'Z'; usize::try_from(padding).unwrap_or(0)]);
+        extra.extend(padding.to_le_bytes());
+        extra.extend(vec![b'Z'; padding.into()]);
     }
     let mut bytes = b"PK\x03\x04".to_vec();
     bytes.extend(common(name, size, crc, &extra, large)?);
@@ -599,16 +603,12 @@ fn directory_entry(name: &str, size: u64, crc: u32, offset: u64) -> Result<Vec<u
 
 /// Returns an extra field with the values that exceed 32 bits; empty if there are none.
 fn zip64(numbers: &[u64]) -> Vec<u8> {
-    let mut field = Vec::new();
-    for number in numbers {
-        field.extend(number.to_le_bytes());
+    if numbers.is_empty() {
+        return Vec::new();
     }
-    let size = u16::try_from(field.len()).unwrap_or(0);
-    if size == 0 {
-        return field;
-    }
+    let size = numbers.iter().fold(0_u16, |size, _| size + 8);
     let mut extra = [1, size].map(u16::to_le_bytes).as_flattened().to_vec();
-    extra.extend(field);
+    numbers.iter().for_each(|number| extra.extend(number.to_le_bytes()));
     extra
 }
 

@@ -5,6 +5,7 @@ use lodstone_store::{Entry, Location, SourceFile};
 use super::block::{BLOCK, is_block};
 use crate::error::{Error, Result};
 use crate::format::Probe;
+use crate::lengths::at_most;
 use crate::mxnet::params::{is_archive, is_params};
 use crate::mxnet::symbol::is_symbol;
 
@@ -29,7 +30,7 @@ pub(super) fn detect(probe: &Probe<'_>) -> bool {
 fn holds_arrays(path: &Location) -> bool {
     let mut head = [0; 32];
     let Ok(file) = SourceFile::open(path, false) else { return false };
-    let size = usize::try_from(file.len()).unwrap_or(usize::MAX).min(head.len());
+    let size = at_most(file.len(), head.len());
     let (head, _) = head.split_at_mut(size);
     file.read_at(0, head).is_ok() && (is_params(head, file.len()) || is_archive(head))
 }

@@ -12,6 +12,7 @@ use super::scalar::Rest;
 use super::{PARAMS, npz};
 use crate::byte_map::{self, Recorded};
 use crate::error::Result;
+use crate::lengths::length;
 use crate::options::OpenOptions;
 
 /// Maximum number of bytes after the names that are kept for a write-back.
@@ -85,7 +86,7 @@ fn arrays(cursor: &mut Cursor<'_>, limits: &Limits) -> Result<Vec<Array>> {
         return Err(cursor.over_limit_at(at, limits.at_most_tensors("arrays")).into());
     }
     let (mut arrays, mut filled) = (Vec::new(), 0);
-    for number in 0..usize::try_from(count).unwrap_or(usize::MAX) {
+    for number in 0..length(count)? {
         limits.check_cancelled()?;
         let rest = if number as u64 + 1 < count { Rest::Record } else { Rest::Names(count) };
         let start = cursor.position();

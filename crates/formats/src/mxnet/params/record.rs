@@ -1,12 +1,12 @@
 //! A record in MXNet's own format: the part before its elements, read and written.
 
 use lodstone_model::{DType, Indices, Kind, Residual, Tensor};
+use lodstone_schema::mxnet::{dtype_of, type_flag};
 use lodstone_store::{Blob, Cursor};
 
 use super::bools::{normalized, stored};
 use super::scalar::{Rest, is_scalar};
-use crate::error::Result;
-use lodstone_schema::mxnet::{dtype_of, type_flag};
+use crate::error::{Error, Result};
 
 /// The owner of the residual of a tensor: the bytes before its elements.
 pub(super) const RESIDUAL: &str = "mxnet record";
@@ -57,14 +57,17 @@ pub(super) fn read(cursor: &mut Cursor<'_>, rest: Rest) -> Result<Option<Tensor>
     let end = cursor.position();
     let (dtype, shape) = (head.dtype, &head.shape);
     let stored = head.stored_shape();
-    let nbytes = dtype.size_of(&stored).ok_or_else(|| {
-        let found = format!("{dtype} of shape {stored:?}");
-        cursor.error_at(start, "a size that fits 64 bits", found)
-    })?;
+    let size = |cursor: &Cursor<'_>, dtype: DType, shape: &[u64]| {
+        dtype.size_of(shape).ok_or_else(|| {
+            let found = format!("{dtype} of shape {shape:?}");
+            cursor.error_at(start, "a size that fits 64 bits", found)
+        })
+    };
+    let nbytes = size(cursor, dtype, &stored)?;
     let data = cursor.blob(nbytes, &format!("elements of {dtype} {stored:?}"))?;
     let mut arrays = Vec::new();
     for (dtype, count) in &head.indices {
-        let nbytes = dtype.size_of(&[*count]).unwrap_or(u64::MAX);
+        let nbytes = size(cursor, *dtype, &[*count])?;
         let data = cursor.blob(nbytes, &format!("indices of {dtype} [{count}]"))?;
         arrays.push(Indices { dtype: *dtype, data });
     }
@@ -87,11 +90,10 @@ pub(super) fn read(cursor: &mut Cursor<'_>, rest: Rest) -> Result<Option<Tensor>
 /// The errors of [`read`].
 pub(crate) fn read_alone(cursor: &mut Cursor<'_>) -> Result<Option<(Tensor, u64)>> {
     let tensor = read(cursor, Rest::Nothing)?;
-    let head = |tensor: &Tensor| tensor.residual.of(RESIDUAL).map_or(0, |raw| raw.len() as u64);
-    Ok(tensor.map(|tensor| {
-        let head = head(&tensor);
-        (tensor, head)
-    }))
+    let Some(tensor) = tensor else { return Ok(None) };
+    let head = tensor.residual.of(RESIDUAL);
+    let head = head.ok_or_else(|| Error::internal("an array has no head"))?.len() as u64;
+    Ok(Some((tensor, head)))
 }
 
 /// Reads a record that is not part of a list with a recording cursor, if it begins with a magic.

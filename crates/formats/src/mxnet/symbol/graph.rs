@@ -66,6 +66,7 @@ impl<'de> Visitor<'de> for EntryVisitor {
     fn visit_seq<A: SeqAccess<'de>>(self, mut numbers: A) -> Result<Entry, A::Error> {
         let node = numbers.next_element()?.ok_or_else(|| A::Error::invalid_length(0, &self))?;
         let output = numbers.next_element()?.ok_or_else(|| A::Error::invalid_length(1, &self))?;
+        // An absent version is 0.
         let version = numbers.next_element()?.unwrap_or(0);
         if numbers.next_element::<IgnoredAny>()?.is_some() {
             return Err(A::Error::invalid_length(4, &self));

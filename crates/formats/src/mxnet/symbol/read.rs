@@ -11,10 +11,10 @@ use lodstone_store::{Blob, Ceiling};
 
 use super::graph::{Entry, Graph, Node};
 use super::upgrade::upgrade;
-
 use crate::encoding::json::malformed;
 use crate::error::{Error, Result};
 use crate::format::block_number;
+use crate::lengths::at_most;
 
 /// The owner of the residuals: the text of a program, and the versions of the inputs of an operator.
 pub(super) const OWNER: &str = "mxnet symbol";
@@ -77,8 +77,7 @@ struct Reader<'a> {
 
 impl<'a> Reader<'a> {
     fn new(blob: &'a Blob, limits: &'a Limits, numpy_shapes: bool) -> Self {
-        let len = usize::try_from(blob.len()).unwrap_or(usize::MAX);
-        let names = len.saturating_mul(16).saturating_add(1 << 20);
+        let names = at_most(blob.len().saturating_mul(16).saturating_add(1 << 20), usize::MAX);
         Self { blob, nodes: limits.nodes, limits, names, numpy_shapes }
     }
 
@@ -138,11 +137,9 @@ impl<'a> Reader<'a> {
             let ends = starts.iter().skip(1);
             let declared = starts.iter().zip(ends).map(|(start, end)| end.checked_sub(*start));
             let declared: Option<Vec<usize>> = declared.collect();
-            let all = starts.last().copied().unwrap_or(0);
             // Each output takes a few bytes where it is used, and few are unused.
-            let max = usize::try_from(self.blob.len()).unwrap_or(usize::MAX);
-            let fits =
-                declared.filter(|declared| declared.len() == graph.nodes.len() && all <= max);
+            let are_few = starts.last().is_none_or(|all| *all as u64 <= self.blob.len());
+            let fits = declared.filter(|declared| declared.len() == graph.nodes.len() && are_few);
             counts = fits.ok_or_else(|| {
                 let expected = format!("a `node_row_ptr` that ascends over {} nodes", counts.len());
                 self.wrong(expected, "another one")
@@ -315,7 +312,8 @@ impl Values {
         number: usize,
         node: &Node,
     ) -> Result<Operand> {
-        let count = self.counts.get(number).copied().unwrap_or(1);
+        let count = self.counts.get(number).copied();
+        let count = count.ok_or_else(|| Error::internal("a node has no outputs"))?;
         let mut args = Vec::new();
         for index in 0..count {
             let name = format!("{}_{}", node.name, output_suffix(&node.op, index, count));

@@ -72,7 +72,7 @@ fn put_graph(text: &mut Text, program: &Program, block: &Block, depth: usize) ->
         nodes.iter().enumerate().map(|(number, node)| (node.address(), number)).collect();
     let producers = producers(block);
     let entry = |name: &str, version: u32| -> Result<[usize; 3]> {
-        let version = usize::try_from(version).unwrap_or(0);
+        let version = version as usize;
         let found = producers
             .get(name)
             .and_then(|(node, output)| Some([*numbers.get(&node.address())?, *output, version]));
@@ -125,9 +125,10 @@ fn put_graph(text: &mut Text, program: &Program, block: &Block, depth: usize) ->
     let variables = nodes.iter().enumerate().filter(|(_, node)| matches!(node, Node::Var(_)));
     text.key("arg_nodes");
     text.numbers(&variables.map(|(number, _)| number).collect::<Vec<_>>());
-    let mut rows = vec![0];
+    let (mut rows, mut end) = (vec![0], 0);
     for node in &nodes {
-        rows.push(rows.last().copied().unwrap_or(0) + node.outputs());
+        end += node.outputs();
+        rows.push(end);
     }
     text.key("node_row_ptr");
     text.numbers(&rows);
@@ -212,7 +213,7 @@ fn put_attributes(text: &mut Text, program: &Program) {
     {
         attributes.extend(stored.iter().map(|(key, value)| (key.clone(), value.clone())));
     }
-    let version = program.version.unwrap_or(0).max(CURRENT);
+    let version = program.version.map_or(CURRENT, |version| version.max(CURRENT));
     let value = Value::from(vec![Value::from("int"), Value::from(version)]);
     attributes.insert("mxnet_version".to_owned(), value);
     text.key("attrs");

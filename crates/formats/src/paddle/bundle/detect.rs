@@ -6,6 +6,7 @@ use lodstone_store::{Blob, Entry, Location, SourceFile};
 
 use crate::error::{Error, Result};
 use crate::format::Probe;
+use crate::lengths::at_most;
 use crate::paddle::pickle::is_pickle;
 use crate::paddle::pir;
 use crate::paddle::program::{is_binary, is_text};
@@ -108,7 +109,7 @@ fn has_variable(directory: &Location, entries: &[Entry]) -> bool {
 
 /// Reads the first bytes of a file.
 fn head(file: &SourceFile) -> lodstone_store::Result<Vec<u8>> {
-    let mut head = vec![0; usize::try_from(file.len().min(4096)).unwrap_or(0)];
+    let mut head = vec![0; at_most(file.len(), 4096)];
     file.read_at(0, &mut head)?;
     Ok(head)
 }

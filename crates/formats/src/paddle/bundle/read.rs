@@ -761,6 +761,7 @@ fn names_by(
 
 fn check_lods(model: &mut Model) {
     for Parameter { name, tensor } in &model.parameters {
+        // A scalar has no rows.
         let rows = tensor.shape.first().copied().unwrap_or(0);
         if let Err(error) = tensor.lod.check(rows) {
             model.report.warn(format!("`{name}`: {error}"));

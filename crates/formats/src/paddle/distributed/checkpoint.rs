@@ -136,10 +136,13 @@ fn assemble(name: &str, open: Open<'_>, limits: &Limits) -> Result<(Model, Vec<S
                 let found = format!("{} {:?} in `{file}`", tensor.dtype, tensor.shape);
                 return Err(odd(format!("a part {dtype} {expected:?}"), found));
             }
+            // A part without a range is whole.
             let start = place.range.map_or(0, |(start, _)| start);
             boxes.entry((place.offsets, sizes)).or_default().push((start, tensor.data));
         }
-        let item = u64::from(dtype.bits().unwrap_or(0)) / 8;
+        let item = dtype.bits().map(|bits| u64::from(bits) / 8);
+        let item =
+            item.ok_or_else(|| odd("elements of a known size".to_owned(), dtype.to_string()))?;
         let mut joined = Vec::with_capacity(boxes.len());
         for ((offsets, sizes), mut ranges) in boxes {
             ranges.sort_by_key(|(start, _)| *start);
@@ -217,8 +220,12 @@ impl Files<'_> {
                 false => read_blob(&blob, self.limits),
             };
             let mut model = model.map_err(inside)?;
-            let names = model.metadata.remove(TABLE).unwrap_or_default();
-            let names = serde_json::from_str(&names).unwrap_or_default();
+            let names = match model.metadata.remove(TABLE) {
+                Some(text) => serde_json::from_str(&text).map_err(|error| {
+                    inside(blob.malformed(0, "a table of names", error.to_string()).into())
+                })?,
+                None => Map::new(),
+            };
             let tensors = model.parameters.into_iter();
             let tensors = tensors.map(|parameter| (parameter.name, parameter.tensor)).collect();
             self.opened.insert(file.to_owned(), File { blob, tensors, names });

@@ -259,7 +259,11 @@ impl Seeker<'_> {
             let Value::Array(array) = self.shapes.value(*part)? else {
                 return Err(self.shapes.tree.error(*part, "a part of an array", "another value"));
             };
-            size = size.saturating_add(array.dtype.size_of(&array.shape).unwrap_or(u64::MAX));
+            let more = array.dtype.size_of(&array.shape);
+            size = more.and_then(|more| size.checked_add(more)).ok_or_else(|| {
+                let found = format!("a part of shape {:?}", array.shape);
+                self.shapes.tree.error(*part, "a size that fits 64 bits", found)
+            })?;
             arrays.push(array);
         }
         let dtype = arrays.first().map(|array| array.dtype);

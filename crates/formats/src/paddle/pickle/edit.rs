@@ -412,9 +412,14 @@ impl<'a> Writer<'a> {
         match value {
             Json::Null => Ok(put::op(self.out, put::NONE)?),
             Json::Bool(value) => Ok(put::bool(self.out, *value)?),
-            Json::Number(number) => match number.as_i64() {
-                Some(value) => Ok(put::int(self.out, value)?),
-                None => Ok(put::float(self.out, number.as_f64().unwrap_or_default())?),
+            Json::Number(number) => match (number.as_i64(), number.as_u64(), number.as_f64()) {
+                (Some(value), ..) => Ok(put::int(self.out, value)?),
+                // A sign bit must follow.
+                (_, Some(value), _) => {
+                    Ok(put::long(self.out, &[&value.to_le_bytes()[..], &[0]].concat())?)
+                }
+                (.., Some(value)) => Ok(put::float(self.out, value)?),
+                _ => Err(Error::internal("a number is neither an integer nor a float")),
             },
             Json::String(text) => Ok(put::text(self.out, text)?),
             Json::Array(items) => {

@@ -123,7 +123,7 @@ fn check_keys(model: &Model, contents: &Contents, plan: &Plan) -> Result<()> {
     for Parameter { name, .. } in &model.parameters {
         let taken = taken.entry(name).or_default();
         *taken += 1;
-        if *taken > free.get(name.as_str()).copied().unwrap_or(0).max(1) {
+        if *taken > 1 && free.get(name.as_str()).is_none_or(|free| *taken > *free) {
             return refuse(format!("two tensors called `{name}`"));
         }
     }

@@ -276,6 +276,7 @@ impl<'a> Reader<'a> {
         let part = part.map_or("", RawValue::get).as_bytes();
         // Parts are slices of the text.
         let start = (part.as_ptr() as usize).checked_sub(self.text.as_ptr() as usize);
+        // An absent part is missing in all of it.
         let start = start.filter(|start| *start < self.text.len()).unwrap_or(0);
         malformed(self.blob, (start, part), expected, error)
     }

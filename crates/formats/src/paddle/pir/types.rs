@@ -1,6 +1,7 @@
 //! Types of values.
 
 use lodstone_model::{DType, Dim, Holder, Layout, TensorType, ValueType};
+use serde::de::Error;
 use serde_json::value::RawValue;
 
 use super::attributes::{check_depth, part};
@@ -60,7 +61,7 @@ fn tensor_type(data: Option<&RawValue>) -> serde_json::Result<TensorType> {
     let lod: Vec<&RawValue> = parts.next().map_or(Ok(Vec::new()), |lod| part(Some(lod)))?;
     let dtype = dtype(&element.id);
     let shape = dims.into_iter().map(|dim| u64::try_from(dim).map_or(Dim::Unknown, Dim::Known));
-    let lod_level = u32::try_from(lod.len()).unwrap_or(u32::MAX);
+    let lod_level = u32::try_from(lod.len()).map_err(serde_json::Error::custom)?;
     Ok(TensorType { dtype, shape: Some(shape.collect()), lod_level, ..TensorType::default() })
 }
 

@@ -82,9 +82,9 @@ fn version(cursor: &mut Cursor<'_>) -> Option<()> {
 /// Parses the head of a `TensorDesc`: its size, then the tag and the code of its element type.
 fn description(cursor: &mut Cursor<'_>) -> Option<()> {
     let size = cursor.u32("the size of a description").ok()?;
-    let left = u32::try_from(cursor.remaining()).unwrap_or(u32::MAX);
+    let left = cursor.remaining();
     let [tag, dtype] = cursor.array("an element type").ok()?;
-    ((2..=left).contains(&size) && tag == 0x08 && dtype < 0x80).then_some(())
+    ((2..=left).contains(&size.into()) && tag == 0x08 && dtype < 0x80).then_some(())
 }
 
 /// Parses the number of tokens, and the first of them: strings without zero bytes.

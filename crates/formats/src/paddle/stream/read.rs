@@ -7,6 +7,7 @@ use super::{DESC, DESCRIPTION, Expect, Layout, MAX_LEVELS, detect};
 use crate::byte_map::{self, Recorded};
 use crate::encoding::protobuf::wire::{Message, Source};
 use crate::error::Result;
+use crate::lengths::length;
 use crate::paddle::program::types::TensorDesc;
 
 /// Reads all records of a file; `expect` holds the kind of each record, if a program declares it.
@@ -253,7 +254,7 @@ fn lod(cursor: &mut Cursor<'_>) -> Result<Vec<Blob>> {
 
 fn decode(levels: &[Blob]) -> Result<Lod> {
     let level = |blob: &Blob| -> Result<Vec<u64>> {
-        let mut offsets = Vec::with_capacity(usize::try_from(blob.len() / 8).unwrap_or(0));
+        let mut offsets = Vec::with_capacity(length(blob.len() / 8)?);
         blob.for_each_chunk::<crate::error::Error>(|piece| {
             offsets.extend(piece.as_chunks().0.iter().copied().map(u64::from_le_bytes));
             Ok(())

@@ -8,6 +8,7 @@ use super::{DESC, DESCRIPTION, Layout};
 use crate::encoding::protobuf::patch::patch;
 use crate::encoding::protobuf::wire::{Encoder, Message, Source};
 use crate::error::{Error, Result};
+use crate::lengths::length;
 use crate::paddle::program::schema::TENSOR_DESC;
 use crate::paddle::program::types::TensorDesc;
 
@@ -107,7 +108,7 @@ fn description(name: &str, tensor: &Tensor, layout: Layout, start: u64) -> Resul
         return Err(Error::Incompatible { format: FORMAT, what });
     }
     if layout.align > 1 {
-        return Ok(pad(&canonical, layout.align, start));
+        return pad(&canonical, layout.align, start);
     }
     let Some(raw) = tensor.residual.of(DESC) else { return Ok(canonical) };
     let limits = Limits::none();
@@ -117,24 +118,24 @@ fn description(name: &str, tensor: &Tensor, layout: Layout, start: u64) -> Resul
 }
 
 /// Adds an unknown field of zeros, so that the next bytes are aligned to `align`.
-fn pad(canonical: &Bytes, align: u64, start: u64) -> Bytes {
+fn pad(canonical: &Bytes, align: u64, start: u64) -> Result<Bytes> {
     /// A field number that no release uses; its tag is one byte.
     const FIELD: u32 = 15;
     let end = start + canonical.len() as u64;
     let short = end.next_multiple_of(align) - end;
     if short == 0 {
-        return canonical.clone();
+        return Ok(canonical.clone());
     }
     // Tag and length take two bytes, or three from 128 bytes of zeros on.
     let mut field = short;
     while field < 2 || field == 130 {
         field += align;
     }
-    let zeros = usize::try_from(if field < 130 { field - 2 } else { field - 3 }).unwrap_or(0);
+    let zeros = length(if field < 130 { field - 2 } else { field - 3 })?;
     let mut encoder = Encoder::default();
     encoder.raw(canonical);
     encoder.bytes(FIELD, &vec![0; zeros]);
-    encoder.finish().into()
+    Ok(encoder.finish().into())
 }
 
 fn lod_part(lod: &Lod) -> Vec<u8> {

@@ -122,6 +122,7 @@ impl Lexer<'_> {
     }
 
     fn indent(&mut self, columns: usize) -> Result<(), SyntaxError> {
+        // Outside of blocks, nothing is indented.
         let last = |indents: &[usize]| indents.last().copied().unwrap_or(0);
         if columns > last(&self.indents) {
             if self.indents.len() > MAX_BLOCKS {
@@ -240,8 +241,8 @@ impl Lexer<'_> {
         if let '0'..='7' = next {
             let is_octal = |byte: &u8| (b'0'..=b'7').contains(byte);
             let count = self.rest.bytes().take(3).take_while(is_octal).count();
-            let code = u32::from_str_radix(self.take(count), 8).unwrap_or(u32::MAX);
-            bytes.push(u8::try_from(code).map_err(|_| unknown(self))?);
+            let digits = self.take(count);
+            bytes.push(u8::from_str_radix(digits, 8).map_err(|_| unknown(self))?);
             return Ok(());
         }
         self.take(next.len_utf8());
@@ -253,7 +254,9 @@ impl Lexer<'_> {
             'b' => 8,
             'f' => 12,
             'v' => 11,
-            '\\' | '"' | '\'' => u8::try_from(next).unwrap_or(b'?'),
+            '\\' => b'\\',
+            '"' => b'"',
+            '\'' => b'\'',
             'x' => {
                 let digits = self.take(2);
                 u8::from_str_radix(digits, 16).map_err(|_| unknown(self))?

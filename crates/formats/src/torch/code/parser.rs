@@ -69,6 +69,7 @@ impl Parser {
 
     fn line(&self) -> u32 {
         let token = self.tokens.get(self.next).or(self.tokens.last());
+        // A file without tokens has no line.
         token.map_or(0, |token| token.line)
     }
 

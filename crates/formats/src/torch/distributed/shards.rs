@@ -118,7 +118,8 @@ pub(super) fn assemble(names: &[String], open: Open<'_>, limits: &Limits) -> Res
         };
         let places = boxes.iter().map(|it| (it.offsets.as_slice(), it.sizes.as_slice()));
         let shape = extent(places).ok_or_else(|| inside("offsets that fit 64 bits".to_owned()))?;
-        let item = u64::from(dtype.bits().unwrap_or(0)) / 8;
+        let item = dtype.bits().map(|bits| u64::from(bits) / 8);
+        let item = item.ok_or_else(|| inside("elements of a known size".to_owned()))?;
         if !shape.is_empty() {
             open_ended.push(format!("`{name}`"));
         }

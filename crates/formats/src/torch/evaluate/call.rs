@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use lodstone_model::AttributeValue;
+use lodstone_schema::numbers::length;
 use lodstone_schema::torch::Operator;
 
 use super::control::type_name;
@@ -425,8 +426,7 @@ impl Evaluator<'_> {
             }
             ("aten::slice", [list @ Value::Sizes(_), bounds @ ..]) if bounds.len() <= 3 => {
                 let bound = |at: usize| bounds.get(at).cloned().unwrap_or(Value::None);
-                let step = bounds.get(2).and_then(Value::int).unwrap_or(1);
-                self.sliced(list, &bound(0), &bound(1), step)?
+                self.sliced(list, &bound(0), &bound(1), &bound(2))?
             }
             ("prim::dtype", [Value::Tensor(tensor)]) => {
                 self.simple("prim::dtype", operand(tensor), Some(Type::Int))?
@@ -517,7 +517,7 @@ impl Evaluator<'_> {
             numbers.push(data.clone());
             return Ok(());
         };
-        let count = i64::try_from(items.len()).unwrap_or(i64::MAX);
+        let count = length(items.len());
         match shape.get(depth) {
             None if depth < 16 => shape.push(count),
             Some(known) if *known == count => {}

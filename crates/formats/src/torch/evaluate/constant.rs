@@ -2,9 +2,12 @@
 
 use std::rc::Rc;
 
+use lodstone_schema::numbers::{Axis, Rank, length};
+
 use super::emit::Argument;
 use super::evaluator::{Evaluator, Outcome};
 use super::value::{Cell, Type, Value, is_same};
+use crate::lengths::at_most;
 
 impl Evaluator<'_> {
     /// Applies an operator to constants and structures; `None` if it is for the program to compute.
@@ -44,7 +47,7 @@ impl Evaluator<'_> {
             ("ne", [Value::Text(other)]) => Value::Bool(text != &**other),
             ("eq", [_]) => Value::Bool(false),
             ("ne", [_]) => Value::Bool(true),
-            ("len", []) => Value::Int(i64::try_from(text.chars().count()).unwrap_or(i64::MAX)),
+            ("len", []) => Value::Int(length(text.chars().count())),
             ("str", []) => self.text(&[text])?,
             ("lower", []) => self.text(&[&text.to_lowercase()])?,
             ("upper", []) => self.text(&[&text.to_uppercase()])?,
@@ -94,7 +97,9 @@ impl Evaluator<'_> {
                     1.. => (high - low + step - 1).max(0) / step,
                     _ => (low - high - step - 1).max(0) / -step,
                 };
-                return Ok(Some(Value::Int(i64::try_from(count).unwrap_or(i64::MAX))));
+                let count = i64::try_from(count);
+                let count = count.map_err(|_| self.failure("a range is too long"))?;
+                return Ok(Some(Value::Int(count)));
             }
             ("__derive_index", [Value::Int(index), Value::Int(start), Value::Int(step)]) => {
                 let value = index.checked_mul(*step).and_then(|part| part.checked_add(*start));
@@ -110,7 +115,7 @@ impl Evaluator<'_> {
                 self.on_list(name, *place, values.get(1..).unwrap_or_default(), named)
             }
             Some(Value::Tuple(items)) => Ok(match name {
-                "len" => Some(Value::Int(i64::try_from(items.len()).unwrap_or(i64::MAX))),
+                "len" => Some(Value::Int(length(items.len()))),
                 "list" => Some(self.list(items.to_vec())?),
                 _ => None,
             }),
@@ -128,7 +133,7 @@ impl Evaluator<'_> {
         };
         let find = |key: &Value| items.iter().find(|(own, _)| is_same(own, key));
         let result = match (name, rest) {
-            ("len", []) => Value::Int(i64::try_from(items.len()).unwrap_or(i64::MAX)),
+            ("len", []) => Value::Int(length(items.len())),
             ("__contains__", [key]) => Value::Bool(find(key).is_some()),
             ("__getitem__", [key]) => self.item(&Value::Dict(place), key)?,
             ("get", [key]) => find(key).map_or(Value::None, |(_, value)| value.clone()),
@@ -154,11 +159,14 @@ impl Evaluator<'_> {
                 Value::None
             }
             ("pop" | "Delete", [key]) => {
-                let found = find(key).map(|(_, value)| value.clone());
+                let Some((_, found)) = find(key).cloned() else {
+                    self.raised = Some("a key is missing".to_owned());
+                    return Ok(Some(Value::Unset));
+                };
                 if let Some(Cell::Dict(items)) = self.heap.get_mut(place) {
                     items.retain(|(own, _)| !is_same(own, key));
                 }
-                found.unwrap_or(Value::None)
+                found
             }
             ("clear", []) => {
                 if let Some(Cell::Dict(items)) = self.heap.get_mut(place) {
@@ -189,25 +197,19 @@ impl Evaluator<'_> {
         let list = Value::List(place);
         let known = |items: &[Value]| !items.iter().any(Value::is_computed);
         let result = match (name, rest) {
-            ("len", []) => Value::Int(i64::try_from(items.len()).unwrap_or(i64::MAX)),
+            ("len", []) => Value::Int(length(items.len())),
             ("__getitem__", [index]) => self.item(&list, index)?,
             ("list" | "copy", []) => self.list(items)?,
             ("slice", bounds) if bounds.len() <= 3 => {
                 let bound = |at: usize| bounds.get(at).cloned().unwrap_or(Value::None);
-                let step = match bound(2) {
-                    Value::Int(step) => step,
-                    _ => 1,
-                };
-                self.sliced(&list, &bound(0), &bound(1), step)?
+                self.sliced(&list, &bound(0), &bound(1), &bound(2))?
             }
             ("append", [value]) => {
                 self.changed(place, |items| items.push(value.clone()))?;
                 list
             }
             ("insert", [Value::Int(at), value]) => {
-                let count = i64::try_from(items.len()).unwrap_or(i64::MAX);
-                let at = if *at < 0 { at.saturating_add(count) } else { *at };
-                let at = usize::try_from(at.clamp(0, count)).unwrap_or(0);
+                let at = Rank::of(&items).place(*at);
                 self.changed(place, |items| items.insert(at.min(items.len()), value.clone()))?;
                 list
             }
@@ -228,24 +230,27 @@ impl Evaluator<'_> {
                 Value::None
             }
             ("pop", rest) => {
-                let count = i64::try_from(items.len()).unwrap_or(i64::MAX);
-                let at = rest.first().and_then(Value::int).unwrap_or(-1);
-                let at = if at < 0 { at.saturating_add(count) } else { at };
-                let at = usize::try_from(at).ok().filter(|at| *at < items.len());
-                let Some(at) = at else {
+                let rank = Rank::of(&items);
+                let at = match rest.first().map(Value::int) {
+                    None => rank.last(),
+                    Some(Some(at)) => rank.axis(at),
+                    Some(None) => return Err(self.failure("the place of a pop must be known")),
+                };
+                let at = at.ok().map(Axis::index);
+                let Some((at, value)) = at.and_then(|at| Some((at, items.get(at)?.clone()))) else {
                     self.raised = Some("pop from a list that is too short".to_owned());
                     return Ok(Some(Value::Unset));
                 };
-                let value = items.get(at).cloned().unwrap_or(Value::Unset);
                 self.changed(place, |items| _ = items.remove(at))?;
                 value
             }
             ("_set_item", [Value::Int(at), value]) => {
-                let count = i64::try_from(items.len()).unwrap_or(i64::MAX);
-                let at = if *at < 0 { at.saturating_add(count) } else { *at };
-                let at = usize::try_from(at).unwrap_or(usize::MAX);
+                let Ok(axis) = Rank::of(&items).axis(*at) else {
+                    self.raised = Some(format!("the index {at} is out of range"));
+                    return Ok(Some(Value::Unset));
+                };
                 self.changed(place, |items| {
-                    if let Some(item) = items.get_mut(at) {
+                    if let Some(item) = items.get_mut(axis.index()) {
                         *item = value.clone();
                     }
                 })?;
@@ -256,7 +261,8 @@ impl Evaluator<'_> {
                 self.list(items.into_iter().chain(more).collect())?
             }
             ("mul", [Value::Int(times)]) => {
-                let times = usize::try_from(*times).unwrap_or(0);
+                // A list that is repeated less than once is empty.
+                let times = at_most((*times).max(0).cast_unsigned(), usize::MAX);
                 self.count(items.len().saturating_mul(times))?;
                 let count = items.len().saturating_mul(times);
                 self.list(items.into_iter().cycle().take(count).collect())?
@@ -289,8 +295,11 @@ impl Evaluator<'_> {
                 found
             }
             ("index", [value]) if known(&items) => {
-                let found = items.iter().position(|item| is_same(item, value));
-                Value::Int(found.and_then(|at| i64::try_from(at).ok()).unwrap_or(-1))
+                let Some(found) = items.iter().position(|item| is_same(item, value)) else {
+                    self.raised = Some("the value is not in the list".to_owned());
+                    return Ok(Some(Value::Unset));
+                };
+                Value::Int(length(found))
             }
             ("max" | "min" | "sum" | "all" | "any", []) if known(&items) && named.is_empty() => {
                 return Ok(folded(name, &items));

@@ -26,13 +26,20 @@ struct Branch {
 }
 
 impl Evaluator<'_> {
-    /// Opens a block; returns its index.
-    pub(super) fn begin(&mut self) -> i32 {
-        let index = i32::try_from(self.blocks.len()).unwrap_or(i32::MAX);
-        let parent = self.open.last().map_or(0, |block| block.index);
+    /// Opens a block.
+    pub(super) fn begin(&mut self) -> Outcome<()> {
+        let index = i32::try_from(self.blocks.len());
+        let index = index.map_err(|_| self.failure("there are too many blocks"))?;
+        let around = self.open.last().ok_or_else(|| self.failure("no block is open"))?;
+        let parent = around.index;
         self.blocks.push(Block::default());
         self.open.push(Block { index, parent, ..Block::default() });
-        index
+        Ok(())
+    }
+
+    /// Returns the innermost block, which is no longer open.
+    pub(super) fn close(&mut self) -> Outcome<Block> {
+        self.open.pop().ok_or_else(|| self.failure("no block is open"))
     }
 
     /// Closes the innermost block.
@@ -59,9 +66,9 @@ impl Evaluator<'_> {
         let mut scope = before.scope.clone();
         self.heap.clone_from(&before.heap);
         self.set.clone_from(&before.set);
-        self.begin();
+        self.begin()?;
         let flow = self.body(body, &mut scope);
-        let block = self.open.pop().unwrap_or_default();
+        let block = self.close()?;
         let heap = self.heap.clone();
         Ok(Branch { block, flow: flow?, scope, heap, set: self.set.clone() })
     }
@@ -188,8 +195,7 @@ impl Evaluator<'_> {
                     block.outputs.push(name.to_string());
                 }
             }
-            let block = self.open.pop().unwrap_or_default();
-            branch.block = block;
+            branch.block = self.close()?;
         }
         let kinds = pairs.iter().map(|(left, right)| match left {
             Value::Sequence(_) => Sort::Sequence,

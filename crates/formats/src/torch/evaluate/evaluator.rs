@@ -180,7 +180,7 @@ impl Evaluator<'_> {
         };
         self.outputs(&result, "output", 0)?;
         self.store()?;
-        let mut main = self.open.pop().unwrap_or_default();
+        let mut main = self.close()?;
         for name in &self.parameters {
             main.vars.push(Var {
                 name: name.clone(),
@@ -389,7 +389,7 @@ impl Evaluator<'_> {
                     None => Ok(Value::None),
                 };
                 let (start, end) = (bound(start)?, bound(end)?);
-                self.sliced(&object, &start, &end, 1)
+                self.sliced(&object, &start, &end, &Value::None)
             }
             Kind::Call { callee, arguments, named } => self.call(callee, arguments, named, scope),
             Kind::Tuple(items) => {

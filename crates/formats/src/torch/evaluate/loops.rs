@@ -119,7 +119,7 @@ impl Evaluator<'_> {
         };
         let before = self.before(scope);
         let blocks = self.blocks.len();
-        self.begin();
+        self.begin()?;
         let mut inner = scope.clone();
         let number = self.declare(target.unwrap_or("i"), Some(Type::Int));
         let mut inputs = vec![number.to_string()];
@@ -144,7 +144,8 @@ impl Evaluator<'_> {
             self.blocks.truncate(blocks);
             self.restore(&before, scope);
             for place in grown {
-                let items = list_at(&self.heap, place).unwrap_or_default();
+                let items = list_at(&self.heap, place);
+                let items = items.ok_or_else(|| self.failure("a list was lost"))?;
                 let names = items.iter().map(|item| self.variable(item).map(|it| it.to_string()));
                 let names = names.collect::<Outcome<_>>()?;
                 let arguments = vec![("self".to_owned(), Argument::Values(names))];
@@ -185,7 +186,7 @@ impl Evaluator<'_> {
             }
             outputs.push(self.variable(&value)?.to_string());
         }
-        let mut block = self.open.pop().unwrap_or_default();
+        let mut block = self.close()?;
         block.inputs = inputs;
         block.outputs = outputs;
         let index = self.end(block);

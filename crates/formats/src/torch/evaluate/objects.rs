@@ -2,9 +2,12 @@
 
 use std::rc::Rc;
 
+use lodstone_schema::numbers::{Rank, length};
+
 use super::evaluator::{Evaluator, Outcome};
 use super::value::{Callable, Cell, Place, Scope, Stored, Type, Value, is_same};
 use crate::encoding::pickle::{self, Id};
+use crate::lengths::at_most;
 use crate::torch::code::{Expression, FormalParameter};
 use crate::torch::object::{Kind, Objects, Value as Object};
 
@@ -382,10 +385,8 @@ impl Evaluator<'_> {
                 let items = self.items(object);
                 let items = items
                     .ok_or_else(|| self.failure(format!("a {} has no elements", object.kind())))?;
-                let count = i64::try_from(items.len()).unwrap_or(i64::MAX);
-                let place = if *number < 0 { number.saturating_add(count) } else { *number };
-                let item = usize::try_from(place).ok().and_then(|place| items.get(place));
-                match item {
+                let place = Rank::of(&items).axis(*number).ok();
+                match place.and_then(|place| items.get(place.index())) {
                     Some(item) => Ok(item.clone()),
                     None => {
                         self.raised = Some(format!("the index {number} is out of range"));
@@ -402,7 +403,7 @@ impl Evaluator<'_> {
         object: &Value,
         start: &Value,
         end: &Value,
-        step: i64,
+        step: &Value,
     ) -> Outcome {
         if self.raised.is_some() {
             return Ok(Value::Unset);
@@ -411,6 +412,9 @@ impl Evaluator<'_> {
             Value::None => Some(default),
             Value::Int(value) => Some(*value),
             _ => None,
+        };
+        let Some(step) = bound(step, 1) else {
+            return Err(self.failure("the step of a part of a list must be known"));
         };
         if let (Value::Sizes(tensor), Some(start), Some(end)) =
             (object, bound(start, 0), bound(end, i64::MAX))
@@ -435,22 +439,17 @@ impl Evaluator<'_> {
         let items = self.items(object);
         let items =
             items.ok_or_else(|| self.failure(format!("a {} has no parts here", object.kind())))?;
-        let count = i64::try_from(items.len()).unwrap_or(i64::MAX);
-        let clip = |value: i64| {
-            let value = if value < 0 { value.saturating_add(count) } else { value };
-            value.clamp(0, count)
-        };
         let (Some(start), Some(end)) = (bound(start, 0), bound(end, i64::MAX)) else {
             return Err(self.failure("the bounds of a part of a list must be known"));
         };
         if step < 1 {
             return Err(self.failure(format!("a list is taken in steps of {step}")));
         }
-        let (start, end) = (clip(start), clip(end));
-        let skip = usize::try_from(start).unwrap_or(0);
-        let take = usize::try_from(end.saturating_sub(start)).unwrap_or(0);
-        let step = usize::try_from(step).unwrap_or(usize::MAX);
-        let part: Vec<Value> = items.into_iter().skip(skip).take(take).step_by(step).collect();
+        let places = Rank::of(&items);
+        let (start, end) = (places.place(start), places.place(end));
+        let step = at_most(step.cast_unsigned(), usize::MAX);
+        let part = items.into_iter().take(end).skip(start).step_by(step);
+        let part: Vec<Value> = part.collect();
         self.count(part.len())?;
         match object {
             Value::List(_) => self.list(part),
@@ -462,7 +461,7 @@ impl Evaluator<'_> {
     pub(super) fn unpacked(&mut self, value: &Value, count: usize) -> Outcome<Vec<Value>> {
         match value {
             Value::Sizes(tensor) => {
-                let axes = 0..i64::try_from(count).unwrap_or(0);
+                let axes = 0..length(count);
                 axes.map(|axis| self.size(tensor, axis)).collect()
             }
             Value::Results(place, slot) => self.results(*place, *slot, count),

@@ -13,6 +13,7 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use lodstone_model::AttributeValue;
+use lodstone_schema::numbers::exact;
 
 use super::emit::Argument;
 use super::evaluator::{Evaluator, Outcome};
@@ -97,11 +98,12 @@ impl Evaluator<'_> {
                 ("quantized_decomposed::dequantize_per_tensor", Some(grid))
             }
             Scheme::Channel { axis, .. } => {
+                let axis = exact(*axis).map_err(|wrong| self.failure(wrong.to_string()))?;
                 let scales = self.parameter(&format!("{name}@scales"))?;
                 let zero_points = self.parameter(&format!("{name}@zero_points"))?;
                 arguments.push(("scales".to_owned(), values(&scales)));
                 arguments.push(("zero_points".to_owned(), values(&zero_points)));
-                arguments.push(("axis".to_owned(), longs(i64::try_from(*axis).unwrap_or(0))));
+                arguments.push(("axis".to_owned(), longs(axis)));
                 ("quantized_decomposed::dequantize_per_channel", None)
             }
         };
@@ -263,6 +265,7 @@ impl Evaluator<'_> {
             _ => return Err(self.failure(format!("`quantized::{name}` is not supported"))),
         };
         let y = if has_relu { self.relu(&y)? } else { y };
+        // Activations are `quint8`, 13, unless they are known to be something else.
         let dtype = self.grid(&first).map_or(13, |grid| grid.dtype);
         let own = self.grid(&first);
         let number = |value: &Value, own: Option<&Value>| match (value, own) {

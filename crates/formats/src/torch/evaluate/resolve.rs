@@ -254,6 +254,7 @@ impl Evaluator<'_> {
         let items = match self.items(value) {
             Some(items) => items,
             None => {
+                // A list of any length has the value once.
                 let times = count.and_then(|count| count.parse().ok()).unwrap_or(1);
                 vec![value.clone(); usize::min(times, 8)]
             }

@@ -73,7 +73,6 @@ impl Places {
             return segments.get(*index).map(|(start, blob)| Some((start, blob.clone())));
         }
         let index = tensor.buffer;
-        let at = usize::try_from(index).unwrap_or(usize::MAX);
         if tensor.is_planned && !self.mutable.is_empty() {
             let list = usize::try_from(tensor.segment).ok().and_then(|at| self.mutable.get(at));
             let why = || {
@@ -82,7 +81,8 @@ impl Places {
             };
             return in_segment(list.ok_or_else(why)?, index, segments).map(Some);
         }
-        match (self.inline.get(at), &self.constants) {
+        let inline = usize::try_from(index).ok().and_then(|at| self.inline.get(at));
+        match (inline, &self.constants) {
             (Some(found), _) => Ok(Some(found.clone())),
             (None, Some(list)) if self.inline.is_empty() => {
                 in_segment(list, index, segments).map(Some)

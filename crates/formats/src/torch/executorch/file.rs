@@ -69,14 +69,17 @@ impl Layout {
         let size = cursor.u32("the size of the header")?;
         let (end, base) = if is_program {
             let end = cursor.u64("the end of the program")?;
-            (Some(end), cursor.u64("the start of the segments")?)
+            (end, cursor.u64("the start of the segments")?)
         } else {
             let start = cursor.u64("the padded size of the header")?;
             let len = cursor.u64("the size of the tables")?;
             let base = cursor.u64("the start of the segments")?;
-            (start.checked_add(len), base)
+            let end = start.checked_add(len);
+            let found = || format!("{start} and {len} bytes");
+            let wrong = || blob.malformed(HEADER, "a header and tables that fit 64 bits", found());
+            (end.ok_or_else(wrong)?, base)
         };
-        let (end, len) = (end.unwrap_or(u64::MAX), blob.len());
+        let len = blob.len();
         let stored = match is_program && size <= SHORT_HEADER {
             true => None,
             false => Some(cursor.u64("the size of the segments")?),

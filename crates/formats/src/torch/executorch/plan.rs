@@ -217,12 +217,12 @@ fn calls(
             let kind = reader.number(&instruction, 0, 1, "the type of an instruction")?;
             let Some(inner) = reader.table(&instruction, 1, "an instruction")? else { continue };
             let first = reader.number(&inner, 0, 4, "an index")?;
-            let at = usize::try_from(first).unwrap_or(usize::MAX);
+            let at = usize::try_from(first).ok();
             match kind {
                 1 | 2 => {
                     reader.numbers(&inner, 1, 4, "arguments")?;
                     let known = if kind == 1 { operators.len() } else { delegates };
-                    if at >= known {
+                    if at.is_none_or(|at| at >= known) {
                         let what = if kind == 1 { "operators" } else { "delegates" };
                         let why = (format!("one of {known} {what}"), format!("index {first}"));
                         return Err(reader.malformed(inner.at, why));
@@ -232,7 +232,7 @@ fn calls(
                 _ => {}
             }
             let number = match kind {
-                1 => numbers.get_mut(at),
+                1 => at.and_then(|at| numbers.get_mut(at)),
                 2..=5 => usize::try_from(kind - 2).ok().and_then(|kind| others.get_mut(kind)),
                 _ => None,
             };

@@ -107,6 +107,7 @@ fn attributes(file: &json::Program<'_>) -> Result<Vec<Attribute>> {
 /// # Errors
 /// Fails if a program is malformed.
 pub(crate) fn attach(files: &[(String, Blob)], limits: &Limits, model: &mut Model) -> Result<()> {
+    // Without one of that name, it is the first.
     let main = files.iter().position(|(name, _)| name == "model").unwrap_or(0);
     for (index, (name, blob)) in files.iter().enumerate() {
         let place = || format!("the program `{name}`");

@@ -13,6 +13,7 @@ use super::{Element, Storages};
 use crate::encoding::pickle::json::{Budget, again, quoted};
 use crate::encoding::pickle::{Decoded, Id, Node, survey_by};
 use crate::error::{Error, Result};
+use crate::lengths::length;
 use crate::torch::METADATA;
 use crate::torch::view::{MAX_RANK, View};
 
@@ -609,17 +610,16 @@ impl Tensors<'_> {
                 [count] => (*count, 1),
                 _ => return Err(odd("tables of dims")),
             };
-            let max = usize::try_from(count).unwrap_or(usize::MAX);
+            let max = length(count)?;
             if max > limits.tensors || width > MAX_RANK as u64 || table.dtype.bits() != Some(64) {
                 return Err(odd("tables of dims as 64-bit integers"));
             }
             let bytes = table.data.read()?;
-            let numbers: Vec<u64> = bytes
-                .as_chunks::<8>()
-                .0
-                .iter()
-                .map(|bytes| u64::try_from(i64::from_le_bytes(*bytes)).unwrap_or(u64::MAX))
-                .collect();
+            let numbers = bytes.as_chunks::<8>().0.iter().map(|bytes| {
+                let number = u64::try_from(i64::from_le_bytes(*bytes));
+                number.map_err(|_| odd("tables of dims of 0 or more"))
+            });
+            let numbers = numbers.collect::<Result<Vec<u64>>>()?;
             match usize::try_from(width) {
                 Ok(width) if width > 0 => {
                     Ok(numbers.chunks_exact(width).map(<[u64]>::to_vec).collect())
@@ -661,20 +661,24 @@ fn in_parts(layout: &str, indices: Tensor, values: Tensor, shape: &[u64]) -> Vec
 
 /// Fails unless every index is inside its dim; `indices` has a row for each dim.
 fn check_rows(indices: &Tensor, dims: &[u64]) -> Result<(), String> {
-    let count = indices.shape.get(1).copied().unwrap_or(0);
+    let [_, count] = *indices.shape.as_slice() else {
+        return Err("a row of indices for each dim".to_owned());
+    };
     let all = Indices { dtype: indices.dtype, data: indices.data.clone() };
     let (mut number, mut outside) = (0_u64, None);
     all.for_each(|index| {
         let row = number.checked_div(count).and_then(|row| usize::try_from(row).ok());
-        let dim = row.and_then(|row| dims.get(row)).copied().unwrap_or(0);
-        if u64::try_from(index).map_or(true, |index| index >= dim) && outside.is_none() {
+        let dim = row.and_then(|row| dims.get(row)).copied();
+        let is_inside = dim.zip(u64::try_from(index).ok()).is_some_and(|(dim, index)| index < dim);
+        if !is_inside && outside.is_none() {
             outside = Some((index, dim));
         }
         number += 1;
     })
     .map_err(|error| error.to_string())?;
     match outside {
-        Some((index, dim)) => Err(format!("indices below {dim}, not {index}")),
+        Some((index, Some(dim))) => Err(format!("indices below {dim}, not {index}")),
+        Some((_, None)) => Err(format!("indices of {} dims", dims.len())),
         None => Ok(()),
     }
 }

@@ -239,13 +239,16 @@ impl Objects {
                     return Ok(Value::List(Cow::Borrowed(items)));
                 }
                 ("torch", "device", [kind, rest @ ..]) => {
-                    let kind = tree.short(*kind).unwrap_or_default();
-                    let index = rest.first().and_then(|index| self.number(*index));
-                    let index = index.map(|index| format!(":{index}")).unwrap_or_default();
-                    return Ok(Value::Word(format!("{kind}{index}")));
+                    if let Some(kind) = tree.short(*kind) {
+                        let index = rest.first().and_then(|index| self.number(*index));
+                        let index = index.map(|index| format!(":{index}")).unwrap_or_default();
+                        return Ok(Value::Word(format!("{kind}{index}")));
+                    }
                 }
                 ("torch.serialization", "_get_layout", [layout]) => {
-                    return Ok(Value::Word(tree.short(*layout).unwrap_or_default()));
+                    if let Some(layout) = tree.short(*layout) {
+                        return Ok(Value::Word(layout));
+                    }
                 }
                 _ => {}
             }

@@ -10,6 +10,7 @@
 
 use std::fmt::Write;
 
+use lodstone_model::Limits;
 use lodstone_store::Blob;
 use serde_json::Value;
 
@@ -18,7 +19,6 @@ use crate::encoding::pickle;
 use crate::error::{Error, Result};
 use crate::torch::archive::Archive;
 use crate::torch::object::Objects;
-use lodstone_model::Limits;
 
 /// The file of the code, and its name in the archive.
 pub(super) const FILE: &str = "code/__torch__.py";
@@ -120,15 +120,22 @@ impl Writer<'_> {
     fn value(&mut self, value: &Value) -> Result<()> {
         match value {
             Value::Bool(truth) => self.data.push(if *truth { 0x88 } else { 0x89 }),
-            Value::Number(number) => match number.as_i64() {
-                Some(integer) => {
+            Value::Number(number) => match (number.as_i64(), number.as_u64(), number.as_f64()) {
+                (Some(integer), ..) => {
                     self.data.extend([0x8a, 8]);
                     self.data.extend(integer.to_le_bytes());
                 }
-                None => {
-                    self.data.push(b'G');
-                    self.data.extend(number.as_f64().unwrap_or_default().to_be_bytes());
+                (_, Some(integer), _) => {
+                    // A sign bit must follow.
+                    self.data.extend([0x8a, 9]);
+                    self.data.extend(integer.to_le_bytes());
+                    self.data.push(0);
                 }
+                (.., Some(float)) => {
+                    self.data.push(b'G');
+                    self.data.extend(float.to_be_bytes());
+                }
+                _ => return Err(Error::internal("a number is neither an integer nor a float")),
             },
             Value::String(text) => self.text(text)?,
             Value::Array(items) => {

@@ -155,8 +155,8 @@ fn attributes(archive: &Archive, indexed: &Indexed<'_>, limits: &Limits) -> Resu
     let mut attributes = Attributes::default();
     attributes.tensors.extend(found.parameters.into_iter().map(|it| (it.name, it.tensor)));
     for (name, value) in found.metadata {
-        let value = serde_json::from_str(&value).unwrap_or_default();
-        match value {
+        let value = serde_json::from_str(&value);
+        match value.map_err(|_| Error::internal("the value of an attribute is no JSON"))? {
             // Without a tensor, all values are one list.
             serde_json::Value::Array(all) if name.is_empty() => {
                 attributes

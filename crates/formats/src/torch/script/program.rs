@@ -85,6 +85,7 @@ fn from_parts(
             sources,
             data: &data,
             constants: constants.as_ref(),
+            // The first archives do not record their version.
             version: archive.version()?.unwrap_or(1),
             budget: Budget::of(files.iter().map(|(_, code)| code.len()).sum()),
             has: &|name| names.contains(name),

@@ -63,10 +63,18 @@ impl Pickle {
         self.op(if value { 0x88 } else { 0x89 });
     }
 
-    /// Writes a string. Its size fits 32 bits, as the caller checked.
+    /// Writes a string. The size of one that PyTorch reads fits 32 bits, as callers check.
     pub(super) fn text(&mut self, text: &str) {
-        self.op(b'X');
-        self.bytes.extend(u32::try_from(text.len()).unwrap_or(u32::MAX).to_le_bytes());
+        match u32::try_from(text.len()) {
+            Ok(len) => {
+                self.op(b'X');
+                self.bytes.extend(len.to_le_bytes());
+            }
+            Err(_) => {
+                self.op(0x8d);
+                self.bytes.extend((text.len() as u64).to_le_bytes());
+            }
+        }
         self.bytes.extend(text.as_bytes());
     }
 
@@ -98,10 +106,12 @@ impl Pickle {
             return;
         }
         write(self);
-        let number = u32::try_from(self.memo.len()).unwrap_or(u32::MAX);
-        self.op(b'r');
-        self.bytes.extend(number.to_le_bytes());
-        self.memo.insert(key, number);
+        // What has no number is written again.
+        if let Ok(number) = u32::try_from(self.memo.len()) {
+            self.op(b'r');
+            self.bytes.extend(number.to_le_bytes());
+            self.memo.insert(key, number);
+        }
     }
 
     pub(super) fn global(&mut self, module: &str, name: &str) {

@@ -85,8 +85,8 @@ pub(in crate::torch) fn check(format: &'static str, name: &str, tensor: &Tensor)
     // PyTorch's strides are products of the dims, in which one of 0 counts as 1.
     let is_whole = matches!(tensor.kind, Kind::Dense | Kind::Absent);
     let count = tensor.shape.iter().try_fold(1_u64, |count, dim| count.checked_mul((*dim).max(1)));
-    let item = tensor.dtype.bits().map_or(1, |bits| u64::from(bits).div_ceil(8));
-    if is_whole && count.and_then(|count| count.checked_mul(item)).is_none() {
+    let item = tensor.dtype.bits().map(|bits| u64::from(bits).div_ceil(8));
+    if is_whole && count.zip(item).and_then(|(count, item)| count.checked_mul(item)).is_none() {
         return refuse(format!("the tensor `{name}` of shape {:?}", tensor.shape));
     }
     if !matches!(tensor.kind, Kind::Dense | Kind::Coo { .. } | Kind::Csr { .. } | Kind::Absent) {
@@ -140,7 +140,9 @@ fn put_tensor(
             let mut offsets = list(indptr);
             if indptr.count() == 0 {
                 // A matrix without elements may have no offsets; PyTorch's has one for each row.
-                let rows = tensor.shape.first().copied().unwrap_or(0).saturating_add(1);
+                let what = format!("the offsets of the tensor `{name}` of {:?}", tensor.shape);
+                let rows = tensor.shape.first().and_then(|rows| rows.checked_add(1));
+                let rows = rows.ok_or(Error::Incompatible { format: NAME, what })?;
                 let size = DType::Int64.size_of(&[rows]).filter(|size| *size <= MAX_ZEROS);
                 let size = size.and_then(|size| usize::try_from(size).ok());
                 let what = format!("the {rows} rows of the empty tensor `{name}`");

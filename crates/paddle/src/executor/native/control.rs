@@ -2,6 +2,7 @@
 
 use lodstone_model::{AttributeValue, DType, Op, Tensor};
 use lodstone_schema::Finding;
+use lodstone_schema::numbers::{Rank, exact};
 use lodstone_store::Blob;
 
 use super::sums::zeros_like;
@@ -171,11 +172,8 @@ fn join_array(frame: &mut Frame<'_>, step: &Step, op: &Op) -> Outcome {
         Some(AttributeValue::Int(axis)) => i64::from(*axis),
         _ => 0,
     };
-    let from_end = if axis < 0 { rank + usize::from(is_stacked) } else { 0 };
-    let axis =
-        usize::try_from(axis.saturating_add(i64::try_from(from_end).unwrap_or(i64::MAX))).ok();
-    let axis = axis.filter(|axis| *axis < rank || (is_stacked && *axis == rank));
-    let axis = axis.ok_or_else(|| format!("expected an axis of rank {rank}"))?;
+    let axis = Rank::new(rank + usize::from(is_stacked)).axis(axis);
+    let axis = axis.map_err(|_| format!("expected an axis of rank {rank}"))?.index();
     let around = |tensor: &Tensor| {
         let mut shape = tensor.shape.clone();
         if !is_stacked && let Some(dim) = shape.get_mut(axis) {
@@ -188,24 +186,28 @@ fn join_array(frame: &mut Frame<'_>, step: &Step, op: &Op) -> Outcome {
         return Err("expected members of one element type and the same other dims".into());
     }
     let size = first.dtype.size_of(&[1]).ok_or("the elements have no size")?;
-    let front: u64 = first.shape.iter().take(axis).product();
+    let front: usize = exact(first.shape.iter().take(axis).product::<u64>())?;
     let mut parts = Vec::new();
     for member in &members {
         let bytes = member.data.bytes()?;
-        let part = (bytes.len() as u64).checked_div(front).unwrap_or(0);
-        parts.push((bytes, usize::try_from(part).unwrap_or(usize::MAX)));
+        let part = bytes.len() / front.max(1);
+        parts.push((bytes, part));
     }
     frame.reserve(parts.iter().map(|(bytes, _)| bytes.len() as u64).sum())?;
     let mut joined = Vec::new();
-    for number in 0..usize::try_from(front).unwrap_or(usize::MAX) {
+    for number in 0..front {
         for (bytes, part) in &parts {
-            joined.extend_from_slice(
-                bytes.get(number * part..(number + 1) * part).unwrap_or_default(),
-            );
+            let bytes = bytes.get(number * part..(number + 1) * part);
+            let lost = || Finding::internal("a member is shorter than its dims");
+            joined.extend_from_slice(bytes.ok_or_else(lost)?);
         }
     }
-    let dims = members.iter().map(|member| member.shape.get(axis).copied().unwrap_or(1));
-    let dims: Vec<u64> = dims.collect();
+    let dim = |member: &&Tensor| match member.shape.get(axis) {
+        Some(dim) => *dim,
+        // Along a new last axis, a member is one.
+        None => 1,
+    };
+    let dims: Vec<u64> = members.iter().map(dim).collect();
     let mut shape = first.shape.clone();
     match is_stacked {
         true => shape.insert(axis, members.len() as u64),
@@ -214,12 +216,9 @@ fn join_array(frame: &mut Frame<'_>, step: &Step, op: &Op) -> Outcome {
     if first.dtype.size_of(&shape) != Some(joined.len() as u64) || size == 0 {
         return Err(Finding::internal(format!("the members do not fill {shape:?}")).into());
     }
-    let sizes = dims.iter().flat_map(|dim| i32::try_from(*dim).unwrap_or(i32::MAX).to_le_bytes());
-    let sizes = Tensor::dense(
-        DType::Int32,
-        vec![dims.len() as u64],
-        Blob::memory(sizes.collect::<Vec<u8>>()),
-    );
+    let sizes = dims.iter().map(|dim| Ok(exact::<i32, _>(*dim)?.to_le_bytes()));
+    let sizes = sizes.collect::<Result<Vec<_>, Finding>>()?.concat();
+    let sizes = Tensor::dense(DType::Int32, vec![dims.len() as u64], Blob::memory(sizes));
     let joined = Tensor::dense(first.dtype, shape, Blob::memory(joined));
     frame.make(output(step, "Out")?, joined)?;
     if let Some(slot) = step.outputs("OutIndex").first().copied().flatten() {

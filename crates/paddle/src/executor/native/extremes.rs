@@ -8,6 +8,7 @@
 use lodstone_engine::Dense;
 use lodstone_model::{AttributeValue, DType, Op, Tensor};
 use lodstone_schema::Finding;
+use lodstone_schema::numbers::{Rank, exact};
 use lodstone_schema::paddle::attribute;
 use lodstone_schema::places::at;
 use lodstone_store::Blob;
@@ -85,14 +86,9 @@ fn norm(frame: &mut Frame<'_>, step: &Step, op: &Op) -> Outcome {
 
 /// Returns the axes as non-negative indices, sorted.
 fn places(axes: &[i64], rank: usize) -> Outcome<Vec<usize>> {
-    let place = |axis: &i64| {
-        let from_end = if *axis < 0 { i64::try_from(rank).unwrap_or(i64::MAX) } else { 0 };
-        let place = usize::try_from(axis.saturating_add(from_end)).ok();
-        place.filter(|place| *place < rank)
-    };
-    let places: Option<Vec<usize>> = axes.iter().map(place).collect();
-    let mut places =
-        places.ok_or_else(|| format!("expected axes of rank {rank}, found {axes:?}"))?;
+    let place = |axis: &i64| Ok(Rank::new(rank).axis(*axis)?.index());
+    let places = axes.iter().map(place).collect::<Result<Vec<usize>, Finding>>();
+    let mut places = places.map_err(|_| format!("expected axes of rank {rank}, found {axes:?}"))?;
     places.sort_unstable();
     places.dedup();
     Ok(places)
@@ -139,8 +135,7 @@ fn partial(
     axes: &[usize],
     greatest: bool,
 ) -> Result<Vec<f64>, Finding> {
-    let dims: Vec<usize> =
-        shape.iter().map(|dim| usize::try_from(*dim).unwrap_or(usize::MAX)).collect();
+    let dims = shape.iter().map(|dim| exact(*dim)).collect::<Result<Vec<usize>, Finding>>()?;
     let stride = |axis: usize| dims.iter().skip(axis + 1).product();
     let lines: Vec<(usize, usize, usize)> =
         dims.iter().enumerate().map(|(axis, dim)| (axis, *dim, stride(axis))).collect();

@@ -3,6 +3,7 @@
 use lodstone_engine::{Dense, Threads, Value};
 use lodstone_model::{AttributeValue, DType, Op, Tensor};
 use lodstone_schema::Finding;
+use lodstone_schema::numbers::exact;
 use lodstone_schema::paddle::{Choice, Release, codes, operator};
 use lodstone_store::Blob;
 
@@ -131,7 +132,7 @@ fn reserve(frame: &Frame<'_>, count: usize) -> Outcome {
 
 fn fill(frame: &mut Frame<'_>, step: &Step, op: &Op, draw: fn(&Op) -> Draw) -> Outcome {
     let shape = dims_from(frame, step, op)?;
-    let code = i32::try_from(long(op, "dtype", 5)).unwrap_or(-1);
+    let code = exact(long(op, "dtype", 5))?;
     let count =
         usize::try_from(shape.iter().product::<u64>()).map_err(|_| "the tensor is too large")?;
     reserve(frame, count)?;
@@ -158,13 +159,13 @@ fn randint(frame: &mut Frame<'_>, step: &Step, op: &Op) -> Outcome {
     }
     let range = (i128::from(high) - i128::from(low)) as f64;
     let count = shape.iter().product::<u64>();
-    reserve(frame, usize::try_from(count).unwrap_or(usize::MAX))?;
+    reserve(frame, exact(count)?)?;
     let values: Vec<u8> = with_seed(frame, op, |random| {
         #[expect(clippy::cast_possible_truncation, reason = "the value is within the range")]
         let one = |_| low.saturating_add((random.pair()[0] * range) as i64).min(high - 1);
         (0..count).map(one).flat_map(i64::to_le_bytes).collect()
     });
-    let code = i32::try_from(long(op, "dtype", 3)).unwrap_or(-1);
+    let code = exact(long(op, "dtype", 3))?;
     let made = Tensor::dense(DType::Int64, shape, Blob::memory(values));
     let made = Dense::of(&made)?.cast(codes::dtype(code), &frame.threads)?.tensor()?;
     Ok(frame.make(output(step, "Out")?, made)?)

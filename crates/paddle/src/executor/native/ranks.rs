@@ -8,6 +8,7 @@ use std::ops::Range;
 
 use lodstone_model::{DType, Lod, Op, Tensor};
 use lodstone_schema::Finding;
+use lodstone_schema::numbers::{exact, length};
 use lodstone_store::Blob;
 
 use super::sums::zeros_like;
@@ -39,9 +40,15 @@ fn ranks<'f>(frame: &'f Frame<'_>, step: &Step) -> Outcome<&'f Ranks> {
 /// Returns the rows of each sequence of a level.
 fn sequences(tensor: &Tensor, level: usize) -> Outcome<Vec<Range<usize>>> {
     let offsets = tensor.lod.0.get(level).ok_or("the LoD does not have this level")?;
-    let place = |offset: &u64| usize::try_from(*offset).unwrap_or(usize::MAX);
     let pairs = offsets.iter().zip(offsets.iter().skip(1));
-    Ok(pairs.map(|(start, end)| place(start)..place(end)).collect())
+    Ok(pairs
+        .map(|(start, end)| Ok(exact(*start)?..exact(*end)?))
+        .collect::<Result<_, Finding>>()?)
+}
+
+/// Returns the number of rows of the longest sequence, which is the first.
+fn most(ranks: &Ranks) -> usize {
+    ranks.iter().map(|(_, length)| *length).fold(0, usize::max)
 }
 
 fn rank(frame: &mut Frame<'_>, step: &Step, op: &Op) -> Outcome {
@@ -61,8 +68,7 @@ fn rank(frame: &mut Frame<'_>, step: &Step, op: &Op) -> Outcome {
 }
 
 fn longest(frame: &mut Frame<'_>, step: &Step, _: &Op) -> Outcome {
-    let longest = ranks(frame, step)?.first().map_or(0, |(_, length)| *length as u64);
-    let bytes = longest.to_le_bytes().to_vec();
+    let bytes = length(most(ranks(frame, step)?)).to_le_bytes().to_vec();
     let made = Tensor::dense(DType::Int64, vec![1], Blob::memory(bytes));
     Ok(frame.make(output(step, "Out")?, made)?)
 }
@@ -82,7 +88,7 @@ impl<'t> Rows<'t> {
         let bytes = tensor.data.bytes()?;
         let rows = tensor.shape.first().copied().ok_or("expected rows, found a scalar")?;
         let rows = usize::try_from(rows).map_err(|_| "there are too many rows")?;
-        let size = bytes.len().checked_div(rows).unwrap_or(0);
+        let size = bytes.len() / rows.max(1);
         Ok(Self { tensor, bytes, size, count: rows })
     }
 
@@ -129,7 +135,7 @@ fn split(frame: &mut Frame<'_>, step: &Step, _: &Op) -> Outcome {
     let rows = Rows::of(tensor)?;
     frame.reserve(rows.bytes.len() as u64)?;
     let mut array = Vec::new();
-    for at in 0..ranks.first().map_or(0, |(_, length)| *length) {
+    for at in 0..most(ranks) {
         let (mut bytes, mut count) = (Vec::new(), 0);
         for (number, _) in ranks.iter().take_while(|(_, length)| *length > at) {
             let sequence = sequences.get(*number);

@@ -36,7 +36,7 @@ pub(super) fn total(frame: &Frame<'_>, values: &[&Value]) -> Outcome<Value> {
         let tensors = values.iter().map(|value| value.tensor());
         return Ok(Value::Tensor(of_tensors(frame, &tensors.collect::<Result<Vec<_>, _>>()?)?));
     };
-    let length = arrays.iter().map(|array| array.len()).max().unwrap_or(0);
+    let length = arrays.iter().map(|array| array.len()).fold(0, usize::max);
     let member = |place: usize| {
         let members: Vec<&Tensor> =
             arrays.iter().filter_map(|array| array.get(place)?.as_ref()).collect();
@@ -134,7 +134,7 @@ impl<'t> SomeRows<'t> {
         };
         let numbers = rows.as_chunks().0.iter().map(number).collect::<Result<Vec<_>, _>>()?;
         let bytes = tensor.data.bytes()?;
-        let size = bytes.len().checked_div(numbers.len()).unwrap_or(0);
+        let size = bytes.len() / numbers.len().max(1);
         if tensor.dtype.size_of(&tensor.shape) != Some(bytes.len() as u64) {
             let (count, shape) = (bytes.len(), &tensor.shape);
             return Err(format!("{count} bytes do not match the dims {shape:?}").into());

@@ -51,9 +51,8 @@ impl Earlier {
         }
         let names = program.vars().map(|var| &var.name).filter(|name| name.contains(GRAD));
         let hidden = names.map(|name| (name.clone(), name.replace(GRAD, HIDDEN))).collect();
-        let first = program.blocks.first();
-        let begins = |op: &&Op| role(op) == BACKWARD | LOSS;
-        let passes = first.map_or(0, |block| block.ops.iter().filter(begins).count());
+        let first = program.blocks.iter().take(1).flat_map(|block| &block.ops);
+        let passes = first.filter(|op| role(op) == BACKWARD | LOSS).count();
         let earlier = Self { hidden, passes };
         if !earlier.hidden.is_empty() {
             program.rename(&earlier.hidden);

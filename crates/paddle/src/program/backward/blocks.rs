@@ -20,7 +20,8 @@ pub(super) fn inner(op: &Op) -> Option<usize> {
 pub(super) fn check(program: &Program) -> Result<()> {
     let mut depths: HashMap<usize, usize> = HashMap::new();
     for (number, block) in program.blocks.iter().enumerate() {
-        let depth = depths.get(&number).copied().unwrap_or(0) + 1;
+        // What no operator runs is outermost.
+        let depth = *depths.entry(number).or_insert(0) + 1;
         for op in &block.ops {
             for inner in op.blocks() {
                 let known = usize::try_from(inner).ok().filter(|inner| *inner > number);

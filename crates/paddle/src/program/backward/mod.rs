@@ -15,20 +15,20 @@ mod sums;
 
 use std::collections::{HashMap, HashSet};
 
+use again::{Earlier, Renamed};
+use blocks::{conditional_gradient, inner, while_gradient};
 use lodstone_model::{AttributeValue, Block, ByteString, Op, Program, Var};
 use lodstone_schema::paddle::{
     forward_block, gradient_of, gradient_ops, set_forward_block, stop_gradient,
 };
+use needed::{connected, without_branches};
+use path::{Paths, path, unused};
+use sums::summed;
 
 use crate::program::error::{self, Result, block_mut, block_number, variable};
 use crate::program::network::{Draft, Network, Variable};
 use crate::program::operator::Operator;
 use crate::program::role::{BACKWARD, LOSS, set, set_role};
-use again::{Earlier, Renamed};
-use blocks::{conditional_gradient, inner, while_gradient};
-use needed::{connected, without_branches};
-use path::{Paths, path, unused};
-use sums::summed;
 
 impl Network {
     /// Appends operators that compute the gradients of a loss with respect to the parameters of the main program that it
@@ -319,7 +319,10 @@ fn beginning(vars: &HashMap<&str, &Var>, loss: &str) -> Result<Op> {
     let Some(tensor) = tensor else {
         return variable(loss, "expected a tensor as the loss");
     };
-    let shape = vec![1_i64; tensor.shape.as_ref().map_or(0, Vec::len)];
+    let Some(dims) = &tensor.shape else {
+        return variable(loss, "expected known dims of the loss");
+    };
+    let shape = vec![1_i64; dims.len()];
     let gradient = Variable::named(&gradient_of(loss));
     Operator::new("fill_constant")
         .output("Out", [&gradient])

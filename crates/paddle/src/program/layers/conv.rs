@@ -75,7 +75,7 @@ pub fn conv2d(net: &mut Network, x: &Variable, layer: &Conv2d) -> Result<Variabl
         .attribute("strides", layer.stride.to_vec())
         .attribute("paddings", layer.padding.to_vec())
         .attribute("dilations", layer.dilation.to_vec())
-        .attribute("groups", i32::try_from(layer.groups).unwrap_or(i32::MAX));
+        .int("groups", layer.groups);
     let mut y = net.call(&name, "Output", conv)?;
     if let Some(bias) = &layer.bias {
         y = biased(net, &name, &y, bias, layer.num_filters, 1)?;

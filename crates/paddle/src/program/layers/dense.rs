@@ -1,9 +1,10 @@
 //! Fully connected layers, embeddings and matrix products.
 
 use lodstone_model::DType;
+use lodstone_schema::numbers::exact;
 
 use super::{activated, biased, sizes};
-use crate::program::error::Result;
+use crate::program::error::{Result, variable};
 use crate::program::initializers::Initializer;
 use crate::program::network::{Network, ParamAttr, Variable};
 use crate::program::operator::Operator;
@@ -49,7 +50,7 @@ pub fn fc(net: &mut Network, x: &Variable, layer: &Fc) -> Result<Variable> {
     let shape = [inner, layer.size];
     let otherwise = Initializer::Xavier { seed: 0 };
     let weight = net.parameter(&layer.weight, &format!("{name}.w"), dtype, &shape, otherwise)?;
-    let columns = i32::try_from(layer.num_flatten_dims).unwrap_or(i32::MAX);
+    let columns = exact(layer.num_flatten_dims).or_else(|wrong| variable(x.name(), wrong))?;
     let mul = Operator::new("mul").input("X", [x]).input("Y", [&weight]);
     let mut y = net.call(&name, "Out", mul.attribute("x_num_col_dims", columns))?;
     if let Some(bias) = &layer.bias {
@@ -94,6 +95,7 @@ pub fn embedding_with(
     let lookup = Operator::new("lookup_table_v2")
         .input("Ids", [ids])
         .input("W", [&table])
+        // -1 is none, as in PaddlePaddle.
         .attribute("padding_idx", padding.unwrap_or(-1));
     let lookup = if is_sparse { lookup.attribute("is_sparse", true) } else { lookup };
     net.call(&name, "Out", lookup)

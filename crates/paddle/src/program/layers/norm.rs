@@ -66,7 +66,7 @@ pub fn layer_norm(net: &mut Network, x: &Variable, begin: usize) -> Result<Varia
         .input("Bias", [&bias])
         .output("Mean", [&mean])
         .output("Variance", [&variance])
-        .attribute("begin_norm_axis", i32::try_from(begin).unwrap_or(i32::MAX));
+        .int("begin_norm_axis", begin);
     let y = net.call(&name, "Y", norm)?;
     for kept in [mean, variance] {
         net.stop(kept.name(), true);

@@ -15,7 +15,7 @@ use super::{assign_to, cast, cond, elementwise, less_than, scale};
 use crate::program::error::{self, Result};
 use crate::program::initializers::Initializer;
 use crate::program::network::{Network, ParamAttr, Variable};
-use crate::program::operator::{Operator, dims, single};
+use crate::program::operator::{Operator, single};
 use crate::program::optimizer::marked;
 use crate::program::role::SCHEDULES;
 
@@ -301,7 +301,7 @@ fn power(net: &mut Network, x: &Variable, exponent: f64) -> Result<Variable> {
 /// Returns a constant operand.
 fn number(net: &mut Network, shape: &[u64], value: f64) -> Result<Variable> {
     let fill = Operator::new("fill_constant")
-        .attribute("shape", dims(shape))
+        .longs("shape", shape)
         .dtype("dtype", DType::Float32)
         .attribute("value", single(value));
     net.call("fill_constant", "Out", fill)

@@ -187,8 +187,9 @@ pub(crate) fn marked<T>(
 ) -> Result<T> {
     let before: Vec<usize> = net.main.blocks.iter().map(|block| block.ops.len()).collect();
     let made = work(net)?;
-    for (number, block) in net.main.blocks.iter_mut().enumerate() {
-        let from = before.get(number).copied().unwrap_or(0);
+    // All operators of a new block are new.
+    let before = before.into_iter().chain(std::iter::repeat(0));
+    for (block, from) in net.main.blocks.iter_mut().zip(before) {
         for op in block.ops.iter_mut().skip(from) {
             let names = of.iter().map(|var| ByteString::from(var.name())).collect();
             set_role(op, role);

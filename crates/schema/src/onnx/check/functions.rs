@@ -7,6 +7,7 @@ use lodstone_model::{Function, Op};
 use super::walk::Walk;
 use super::{Checked, Imports, gathered, quoted};
 use crate::Findings;
+use crate::onnx::blocks::block_of;
 use crate::onnx::{domain_name, operator};
 
 /// What identifies a function: domain, name and overload.
@@ -55,8 +56,7 @@ fn one<'m>(
         findings.add(place.as_str(), "has no domain");
     }
     let imports = gathered(&function.operator_versions, &place, findings);
-    let index = usize::try_from(function.block).unwrap_or(usize::MAX);
-    let block = checked.program.blocks.get(index);
+    let block = block_of(checked.program, function.block);
     let mut outputs = HashSet::new();
     for name in block.iter().flat_map(|block| &block.outputs) {
         if !outputs.insert(name) {
@@ -99,8 +99,7 @@ fn calls(checked: Checked<'_>, by_name: &HashMap<Name<'_>, usize>, findings: &mu
         let (mut open, mut seen) = (vec![function.block], HashSet::new());
         let mut callees = Vec::new();
         while let Some(number) = open.pop() {
-            let index = usize::try_from(number).unwrap_or(usize::MAX);
-            let Some(block) = program.blocks.get(index).filter(|_| seen.insert(number)) else {
+            let Some(block) = block_of(program, number).filter(|_| seen.insert(number)) else {
                 continue;
             };
             for op in &block.ops {

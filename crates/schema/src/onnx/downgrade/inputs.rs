@@ -10,6 +10,7 @@ use super::rewrite::{
     Rewrite, axis_of, input, inputs, int, int_of, ints, output, outputs, text, text_of, without,
 };
 use crate::Finding;
+use crate::numbers::length;
 
 type Done = Result<(), Finding>;
 
@@ -102,7 +103,7 @@ fn split(rewrite: &mut Rewrite<'_>, op: &Op) -> Done {
     let x = input(op, 0);
     let axis = int_of(op, "axis", 0);
     let attributes = without(op, &["num_outputs"]);
-    let count = i64::try_from(op.output("").len()).unwrap_or(i64::MAX);
+    let count = length(op.output("").len());
     let sizes = match input(op, 1) {
         "" => {
             let at = axis_of(axis, rewrite.rank(x)?)?.index();

@@ -1,5 +1,7 @@
 //! Operators that run blocks.
 
+use std::iter::repeat_n;
+
 use lodstone_model::{DType, Dim, ValueType};
 
 use super::Rule;
@@ -207,9 +209,9 @@ fn scan(node: &mut Node<'_>) -> Outcome {
     let (mut trips, mut batch) = (Dim::Unknown, Dim::Unknown);
     let mut initial = Vec::new();
     let mut slices = Vec::new();
-    for index in 0..count {
+    let input_axes = repeat_n(None, states).chain(input_axes.into_iter().map(Some));
+    for (index, axis) in input_axes.enumerate() {
         let input = required_input(node, index + first)?;
-        let axis = index.checked_sub(states).map(|at| input_axes.get(at).copied().unwrap_or(0));
         let (dtype, shape) = (input.dtype(), input.shape().map(<[Dim]>::to_vec));
         let shape = match shape {
             Some(mut shape) => {
@@ -246,13 +248,11 @@ fn scan(node: &mut Node<'_>) -> Outcome {
         return Err(format!("expected {expected} values from the graph, found {found}").into());
     }
     let output_axes = axes(node, "scan_output_axes", results.len() - states)?;
-    for (index, result) in results.into_iter().enumerate() {
-        let info = match index.checked_sub(states) {
+    let output_axes = repeat_n(None, states).chain(output_axes.into_iter().map(Some));
+    for (index, (result, axis)) in results.into_iter().zip(output_axes).enumerate() {
+        let info = match axis {
             None => state.get(index).cloned().unwrap_or_default(),
-            Some(at) => {
-                let axis = output_axes.get(at).copied().unwrap_or(0);
-                stacked(result, &trips, axis)?
-            }
+            Some(axis) => stacked(result, &trips, axis)?,
         };
         node.set(index, if batched { with_batch(info, &batch) } else { info });
     }

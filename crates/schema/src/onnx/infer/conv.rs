@@ -62,7 +62,7 @@ pub(super) fn weights<'a>(
 }
 
 fn group(node: &Node<'_>) -> Checked<u64> {
-    let group = node.int_attribute("group").unwrap_or(1);
+    let group = node.int_or("group", 1);
     let known = u64::try_from(group).ok().filter(|group| *group > 0);
     known.ok_or_else(|| format!("expected a `group` of at least 1, found {group}").into())
 }
@@ -156,8 +156,13 @@ fn transposed_shape(node: &Node<'_>, shape: &[Dim]) -> Checked<Vec<Dim>> {
         return Err(Finding::from(wrong).about_attribute("output_padding"));
     }
     let mut result = vec![head.first().cloned().unwrap_or(Dim::Unknown), filters];
-    for (at, (dim, size)) in spatial.iter().zip(&window.kernel).enumerate() {
-        let stride = i128::from(window.strides.get(at).copied().unwrap_or(1));
+    // Absent ones are 0.
+    let more = more.map_or_else(|| vec![0; count], <[i64]>::to_vec);
+    let steps = window.strides.iter().zip(&window.dilations).zip(more);
+    for (at, ((dim, size), ((stride, dilation), more))) in
+        spatial.iter().zip(&window.kernel).zip(steps).enumerate()
+    {
+        let stride = i128::from(*stride);
         if let Some(output_shape) = output_shape.and_then(|output_shape| output_shape.get(at)) {
             let n = u64::try_from(*output_shape);
             let n = n.map_err(|_| {
@@ -174,8 +179,7 @@ fn transposed_shape(node: &Node<'_>, shape: &[Dim]) -> Checked<Vec<Dim>> {
             Padding::Given(begins, ends) => [begins, ends].map(|pads| pads.get(at).copied()),
         };
         let pads: i128 = pads.iter().flatten().map(|pad| i128::from(*pad)).sum();
-        let more = i128::from(more.and_then(|more| more.get(at)).copied().unwrap_or(0));
-        let dilation = i128::from(window.dilations.get(at).copied().unwrap_or(1));
+        let (more, dilation) = (i128::from(more), i128::from(*dilation));
         let Dim::Known(size) = size else {
             result.push(Dim::Unknown);
             continue;

@@ -149,7 +149,7 @@ fn random_like(node: &mut Node<'_>) -> Outcome {
 /// [batch, classes] to [batch, samples]
 fn multinomial(node: &mut Node<'_>) -> Outcome {
     let dtype = node.dtype_attribute("dtype")?.unwrap_or(DType::Int32);
-    let samples = node.int_attribute("sample_size").unwrap_or(1);
+    let samples = node.int_or("sample_size", 1);
     let samples = u64::try_from(samples)
         .map_err(|_| format!("expected a `sample_size` of at least 0, found {samples}"))?;
     let batch = match node.ranked(0, 2)? {

@@ -8,6 +8,7 @@ use super::elementwise::same;
 use super::node::{Node, Numbers, Outcome};
 use super::value::Element;
 use crate::Finding;
+use crate::numbers::length;
 use crate::places::at_mut;
 
 pub(super) const RULES: &[(&str, Rule)] = &[
@@ -70,7 +71,7 @@ fn gather_nd(node: &mut Node<'_>) -> Outcome {
     let (data, indices) = (node.at_least(0, 1)?, node.at_least(1, 1)?);
     let shape = match (data, indices) {
         (Some(data), Some([rest @ .., Dim::Known(depth)])) => {
-            let shared = node.int_attribute("batch_dims").unwrap_or(0);
+            let shared = node.int_or("batch_dims", 0);
             let depth = usize::try_from(*depth).ok();
             let taken = usize::try_from(shared).ok().zip(depth);
             let taken = taken.and_then(|(shared, depth)| shared.checked_add(depth));
@@ -179,9 +180,7 @@ fn sliced(node: &Node<'_>, shape: &[Dim]) -> Checked<Vec<Dim>> {
     });
     let axes = match (node.numbers("axes", 3), count) {
         (Numbers::Known(axes), _) => axes,
-        (Numbers::Absent, Some(count)) => {
-            (0..i64::try_from(count.min(shape.len())).unwrap_or(0)).collect()
-        }
+        (Numbers::Absent, Some(count)) => (0..length(count.min(shape.len()))).collect(),
         _ => return Ok(unknown),
     };
     // Before version 10, repeated axes are sliced one after the other.

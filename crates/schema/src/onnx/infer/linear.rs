@@ -148,9 +148,9 @@ fn einsum_shape(node: &Node<'_>, equation: &[u8]) -> Checked<Option<Vec<Dim>>> {
             known = known && parts.len() == 1;
             continue;
         };
-        let hidden = match (parts.as_slice(), shape.len().checked_sub(letters)) {
-            ([_], Some(0)) => 0,
-            ([_, _], Some(hidden)) => hidden,
+        let (first, hidden) = match (parts.as_slice(), shape.len().checked_sub(letters)) {
+            ([first], Some(0)) => (first, 0),
+            ([first, _], Some(hidden)) => (first, hidden),
             _ => {
                 let found = show(shape);
                 return Err(Finding::from(format!(
@@ -159,8 +159,7 @@ fn einsum_shape(node: &Node<'_>, equation: &[u8]) -> Checked<Option<Vec<Dim>>> {
                 .about_input(index));
             }
         };
-        let first = parts.first().map_or(0, |part| part.chars().count());
-        let (before, rest) = shape.split_at(first.min(shape.len()));
+        let (before, rest) = shape.split_at(first.chars().count().min(shape.len()));
         let (middle, after) = rest.split_at(hidden.min(rest.len()));
         if parts.len() == 2 {
             ellipses.push(middle);

@@ -148,6 +148,11 @@ impl<'a> Node<'a> {
         }
     }
 
+    /// Returns an integer attribute, or its default.
+    pub(super) fn int_or(&self, name: &str, default: i64) -> i64 {
+        self.int_attribute(name).unwrap_or(default)
+    }
+
     /// Whether an integer attribute is present and not 0.
     pub(super) fn flag(&self, name: &str) -> bool {
         self.int_attribute(name).is_some_and(|number| number != 0)

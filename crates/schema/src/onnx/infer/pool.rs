@@ -5,7 +5,7 @@ use lodstone_model::{DType, Dim};
 use super::Rule;
 use super::dims::{Checked, mapped};
 use super::node::{Node, Numbers, Outcome};
-use crate::Finding;
+use crate::{Finding, places};
 
 pub(super) const RULES: &[(&str, Rule)] = &[
     ("AveragePool", pool),
@@ -95,8 +95,7 @@ impl Window {
                     return mapped(dim, "places", |n| Some((n + stride - 1) / stride));
                 }
                 Padding::Given(begins, ends) => {
-                    let pad = |pads: &[i64]| i128::from(pads.get(at).copied().unwrap_or(0));
-                    (pad(begins), pad(ends))
+                    (i128::from(places::at(begins, at)?), i128::from(places::at(ends, at)?))
                 }
             };
             let Dim::Known(size) = size else { return Ok(Dim::Unknown) };
@@ -197,13 +196,14 @@ fn unpool(node: &mut Node<'_>) -> Outcome {
         Numbers::Known(_) | Numbers::Unknown => vec![Dim::Unknown; shape.len()],
         Numbers::Absent => {
             let mut result = head.to_vec();
-            for (at, (dim, size)) in spatial.iter().zip(&window.kernel).enumerate() {
+            let sides = spatial.iter().zip(&window.kernel).zip(&window.strides).enumerate();
+            for (at, ((dim, size), stride)) in sides {
                 let pads = match &window.padding {
                     Padding::Given(begins, ends) => [begins, ends].map(|p| p.get(at).copied()),
                     Padding::Same => [None; 2],
                 };
                 let pads: i128 = pads.iter().flatten().map(|pad| i128::from(*pad)).sum();
-                let stride = i128::from(window.strides.get(at).copied().unwrap_or(1));
+                let stride = i128::from(*stride);
                 let Dim::Known(size) = size else { continue };
                 let size = i128::from(*size);
                 result.push(mapped(dim, "a dim", |n| {

@@ -15,6 +15,7 @@ use super::dims::{MAX_RANK, common_type, merged_types, show_type};
 use super::node::Bodies;
 use super::value::ValueInfo;
 use super::work::{Fresh, Work};
+use crate::onnx::blocks::block_of;
 use crate::{Code, Finding, Findings, Located};
 
 /// Options of inference.
@@ -148,8 +149,8 @@ impl<'p> Walk<'p> {
     ) -> Result<Vec<ValueInfo>, Finding> {
         if self.scopes.depth() >= MAX_DEPTH {
             self.found.complete = false;
-            let block = usize::try_from(number).ok().and_then(|at| self.program.blocks.get(at));
-            return Ok(vec![ValueInfo::default(); block.map_or(0, |block| block.outputs.len())]);
+            let outputs = block_of(self.program, number).into_iter().flat_map(|it| &it.outputs);
+            return Ok(outputs.map(|_| ValueInfo::default()).collect());
         }
         enter(&mut self.scopes)?;
         let outputs = self.entered(inputs);
@@ -218,10 +219,9 @@ impl<'p> Walk<'p> {
                 Vec::new()
             }
         };
-        let (number, block) = {
-            let scope = self.scopes.innermost()?;
-            (scope.at.map_or(0, |(number, _)| number), Arc::clone(&scope.place))
-        };
+        let scope = self.scopes.innermost()?;
+        let (number, _) = scope.at.ok_or_else(|| Finding::internal("no operator is reached"))?;
+        let block = Arc::clone(&scope.place);
         let mut outputs = outputs.into_iter();
         for name in op.output("") {
             let mut info = outputs.next().unwrap_or_default();
@@ -363,8 +363,7 @@ impl<'p> Walk<'p> {
 
 impl Bodies for Walk<'_> {
     fn body(&mut self, block: i32, inputs: Vec<ValueInfo>) -> Result<Vec<ValueInfo>, Finding> {
-        let number = usize::try_from(block).unwrap_or(usize::MAX);
-        let Some(contents) = self.program.blocks.get(number) else {
+        let Some(contents) = block_of(self.program, block) else {
             return Err(format!("expected a block {block}, found none").into());
         };
         let formal = formal_inputs(contents, inputs.len());
@@ -399,7 +398,7 @@ fn rank(info: &ValueInfo) -> usize {
 
 /// Returns the number of dims and elements of a value.
 fn cells(info: &ValueInfo) -> usize {
-    rank(info).saturating_add(info.contents.as_ref().map_or(0, |contents| contents.len()))
+    rank(info).saturating_add(info.contents.iter().map(|contents| contents.len()).sum())
 }
 
 /// Converts a scalar to a vector of one element, as many exporters declare trip counts and conditions of loops.

@@ -7,6 +7,7 @@ use super::dims::{Checked, axes_of, axis_of, broadcast, merged, product, show};
 use super::node::{Node, Numbers, Outcome};
 use super::value::Element;
 use crate::Finding;
+use crate::numbers::Rank;
 
 pub(super) const RULES: &[(&str, Rule)] = &[
     ("Expand", expand),
@@ -148,7 +149,7 @@ fn divided(all: &[Dim], others: &[Dim]) -> Option<Dim> {
 fn flatten(node: &mut Node<'_>) -> Outcome {
     let shape = match node.shape(0) {
         Some(shape) => {
-            let axis = node.int_attribute("axis").unwrap_or(1);
+            let axis = node.int_or("axis", 1);
             // The axis may also be the end, after the last dim.
             let place = match usize::try_from(axis) {
                 Ok(place) if place == shape.len() => place,
@@ -255,12 +256,8 @@ fn expand(node: &mut Node<'_>) -> Outcome {
 
 /// Returns the range of dims between `start` and `end`.
 pub(super) fn shape_range(node: &Node<'_>, rank: usize) -> std::ops::Range<usize> {
-    let place = |axis: i64| {
-        let signed = i64::try_from(rank).unwrap_or(i64::MAX);
-        let axis = if axis < 0 { axis.saturating_add(signed) } else { axis };
-        usize::try_from(axis.clamp(0, signed)).unwrap_or(0)
-    };
-    let start = place(node.int_attribute("start").unwrap_or(0));
+    let place = |axis: i64| Rank::new(rank).place(axis);
+    let start = place(node.int_or("start", 0));
     let end = node.int_attribute("end").map_or(rank, place);
     start..end.max(start)
 }

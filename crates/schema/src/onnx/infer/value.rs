@@ -76,6 +76,7 @@ impl ValueInfo {
             _ => None,
         };
         let shape: Vec<u64> = self.shape()?.iter().map(known).collect::<Option<_>>()?;
+        // What does not fit 64 bits is the maximum.
         self.dtype().bits().map(|_| self.dtype().size_of(&shape).unwrap_or(u64::MAX))
     }
 

@@ -159,7 +159,7 @@ fn dim_of(dim: i64) -> Option<Dim> {
 
 fn align(node: &mut Node<'_>) -> Outcome {
     let side = |name: &str| {
-        let side = node.int_attribute(name).unwrap_or(1);
+        let side = node.int_or(name, 1);
         u64::try_from(side)
             .map(Dim::Known)
             .map_err(|_| format!("expected `{name}` of at least 0, found {side}"))

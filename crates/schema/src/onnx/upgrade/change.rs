@@ -55,8 +55,8 @@ impl<'a> Change<'a> {
             wrapped.index = number;
             wrapped.parent = numbered(block)?;
             for inner in wrapped.ops.iter().flat_map(Op::blocks) {
-                let inner = usize::try_from(inner).unwrap_or(usize::MAX);
-                if let Some(inner) = program.blocks.get_mut(inner) {
+                let inner = usize::try_from(inner).ok();
+                if let Some(inner) = inner.and_then(|inner| program.blocks.get_mut(inner)) {
                     inner.parent = number;
                 }
             }
@@ -84,7 +84,7 @@ impl<'a> Change<'a> {
     /// Returns the number of outputs, not counting omitted ones at the end.
     pub(super) fn outputs(&self) -> usize {
         let outputs = self.op.outputs.first().map_or(&[][..], |outputs| &outputs.args);
-        outputs.iter().rposition(|name| !name.is_empty()).map_or(0, |last| last + 1)
+        outputs.iter().rev().skip_while(|name| name.is_empty()).count()
     }
 
     /// Returns whether an operator reads the output, or a graph returns it.
@@ -120,6 +120,11 @@ impl<'a> Change<'a> {
             Some(AttributeValue::Long(value)) => Ok(Some(*value)),
             Some(value) => Err(mistyped(name, value)),
         }
+    }
+
+    /// Returns an integer attribute, or its default.
+    pub(super) fn int_or(&self, name: &str, default: i64) -> Result<i64, Finding> {
+        Ok(self.int(name)?.unwrap_or(default))
     }
 
     /// Returns a string attribute.

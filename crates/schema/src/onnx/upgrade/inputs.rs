@@ -106,7 +106,7 @@ pub(super) fn ratio(change: &mut Change<'_>) -> Result<(), Finding> {
 
 /// `axis` of DFT, whose default was the first axis after the batch and is now the last but one.
 pub(super) fn dft(change: &mut Change<'_>) -> Result<(), Finding> {
-    let axis = change.int("axis")?.unwrap_or(1);
+    let axis = change.int_or("axis", 1)?;
     change.take("axis");
     let mut axis = super::change::integers(&[axis]);
     axis.shape.clear();

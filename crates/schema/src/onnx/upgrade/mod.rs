@@ -246,11 +246,11 @@ impl Body<'_> {
     fn upgrade(&mut self, block: i32, place: String, findings: &mut Findings) {
         let (mut open, mut seen) = (vec![(block, place)], HashSet::new());
         while let Some((number, place)) = open.pop() {
-            let index = usize::try_from(number).unwrap_or(usize::MAX);
             // A program that was built by hand may have a block inside itself.
             if !seen.insert(number) {
                 continue;
             }
+            let Ok(index) = usize::try_from(number) else { continue };
             let Some(block) = self.program.blocks.get_mut(index) else { continue };
             let ops = std::mem::take(&mut block.ops);
             let mut changed = Vec::with_capacity(ops.len());

@@ -4,6 +4,7 @@ use lodstone_model::{AttributeValue, DType};
 
 use super::change::Change;
 use crate::Finding;
+use crate::numbers::length;
 
 /// `consumed_inputs` listed the inputs that may be overwritten.
 pub(super) fn consumed(change: &mut Change<'_>) -> Result<(), Finding> {
@@ -127,8 +128,7 @@ pub(super) fn grid_sample(change: &mut Change<'_>) -> Result<(), Finding> {
 pub(super) fn num_outputs(change: &mut Change<'_>) -> Result<(), Finding> {
     if change.input(1).is_empty() {
         let outputs = change.op.outputs.iter().map(|operand| operand.args.len()).sum::<usize>();
-        let outputs = i64::try_from(outputs).unwrap_or(i64::MAX);
-        change.set("num_outputs", AttributeValue::Long(outputs));
+        change.set("num_outputs", AttributeValue::Long(length(outputs)));
     }
     Ok(())
 }

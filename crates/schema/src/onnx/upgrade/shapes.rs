@@ -54,7 +54,7 @@ pub(super) fn slope(change: &mut Change<'_>) -> Result<(), Finding> {
 /// Softmax, LogSoftmax and Hardmax normalized over all dims from `axis`, as if they were one; they now normalize over
 /// one dim.
 pub(super) fn flatten(change: &mut Change<'_>) -> Result<(), Finding> {
-    let axis = change.int("axis")?.unwrap_or(1);
+    let axis = change.int_or("axis", 1)?;
     change.set("axis", AttributeValue::Long(-1));
     let input = change.input(0).to_owned();
     let last = change.rank(&input).ok().and_then(|rank| i64::try_from(rank).ok());
@@ -135,8 +135,7 @@ pub(super) fn scan(change: &mut Change<'_>) -> Result<(), Finding> {
         outputs: without,
         ..Block::default()
     });
-    let all = i64::try_from(inputs.len()).unwrap_or(i64::MAX);
     change.op.inputs = slot(&inputs);
-    change.set("num_scan_inputs", AttributeValue::Long(all));
+    change.set("num_scan_inputs", AttributeValue::Long(length(inputs.len())));
     Ok(())
 }

@@ -1,10 +1,11 @@
 //! `bipartite_match`: pairs of rows and columns, nearest first.
 
 use lodstone_model::{AttributeValue, Lod, Op};
+use lodstone_schema::numbers::exact;
 use lodstone_schema::paddle::attribute;
 
 use super::super::{Outcome, input};
-use super::{at, dims, put_numbers, put_rows, real};
+use super::{at, at_mut, dims, put_numbers, put_rows, real};
 use crate::executor::frame::Frame;
 use crate::executor::layout::Step;
 use crate::executor::native::sequences::singles;
@@ -22,7 +23,7 @@ pub(super) fn bipartite(frame: &mut Frame<'_>, step: &Step, op: &Op) -> Outcome 
         _ => false,
     };
     let offsets = match tensor.lod.0.last() {
-        Some(last) => last.iter().map(|end| usize::try_from(*end).unwrap_or(usize::MAX)).collect(),
+        Some(last) => last.iter().map(|end| exact(*end)).collect::<Result<_, _>>()?,
         None => vec![0, rows],
     };
     if !offsets.is_sorted() || offsets.last().is_some_and(|end| *end > rows) {
@@ -45,20 +46,18 @@ pub(super) fn bipartite(frame: &mut Frame<'_>, step: &Step, op: &Op) -> Outcome 
         let mut own = vec![(-1_i32, 0.0_f32); columns];
         let mut is_taken = vec![false; end - start];
         for (row, column, value) in &pairs {
-            let (Some(own), Some(is_taken)) = (own.get_mut(*column), is_taken.get_mut(*row)) else {
-                continue;
-            };
+            let (own, is_taken) = (at_mut(&mut own, *column)?, at_mut(&mut is_taken, *row)?);
             if own.0 == -1 && !*is_taken {
-                *own = (i32::try_from(*row).unwrap_or(i32::MAX), *value);
+                *own = (exact(*row)?, *value);
                 *is_taken = true;
             }
         }
         if by_column {
             let least = real(op, "dist_threshold", 0.5);
             for (row, column, value) in &pairs {
-                let own = own.get_mut(*column).filter(|own| own.0 == -1 && *value >= least);
-                if let Some(own) = own {
-                    *own = (i32::try_from(*row).unwrap_or(i32::MAX), *value);
+                let own = at_mut(&mut own, *column)?;
+                if own.0 == -1 && *value >= least {
+                    *own = (exact(*row)?, *value);
                 }
             }
         }

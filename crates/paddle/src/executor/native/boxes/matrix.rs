@@ -2,12 +2,13 @@
 
 use lodstone_model::{AttributeValue, Lod, Op};
 use lodstone_schema::Finding;
+use lodstone_schema::numbers::exact;
 use lodstone_schema::paddle::attribute;
 
 use super::super::{Outcome, input};
 use super::{
-    Corners, at, corners, dims, excess, lod, overlap, put_counts, put_numbers, put_rows, real,
-    sort_by_score, there, whole,
+    Corners, above, at, corners, dims, excess, lod, overlap, part, put_counts, put_numbers,
+    put_rows, real, sort_by_score, there, whole,
 };
 use crate::executor::frame::Frame;
 use crate::executor::layout::Step;
@@ -32,9 +33,8 @@ fn lowered(
     let (least, last) = (real(op, "score_threshold", 0.0), real(op, "post_threshold", 0.0));
     let is_gaussian = matches!(attribute(op, "use_gaussian"), Some(AttributeValue::Bool(true)));
     let (sigma, more) = (real(op, "gaussian_sigma", 2.0), excess(op));
-    let score = |place: usize| scores.get(place).copied().unwrap_or(0.0);
-    let mut order: Vec<usize> = (0..scores.len()).filter(|place| score(*place) > least).collect();
-    sort_by_score(&mut order, score);
+    let mut order = above(scores, least);
+    sort_by_score(&mut order, scores);
     if let Ok(first) = usize::try_from(whole(op, "nms_top_k", -1)) {
         order.truncate(first);
     }
@@ -56,7 +56,7 @@ fn lowered(
             decay = decay.min(factor);
         }
         greatest.push(most);
-        let score = decay * score(*place);
+        let score = decay * at(scores, *place)?;
         if score > last {
             found.push(Found { class, place: *place, score });
         }
@@ -77,22 +77,24 @@ pub(super) fn suppress(frame: &mut Frame<'_>, step: &Step, op: &Op) -> Outcome {
     let most = usize::try_from(whole(op, "keep_top_k", -1)).ok();
     let (mut rows, mut indices, mut counts) = (Vec::new(), Vec::new(), Vec::new());
     for image in 0..batch {
-        let boxes = boxes.get(image * count..(image + 1) * count).unwrap_or_default();
+        let boxes = part(&boxes, image * count..(image + 1) * count)?;
         let mut all = Vec::new();
         for class in (0..classes).filter(|class| Some(*class) != background) {
             let start = (image * classes + class) * count;
-            let scores = scores.get(start..start + count).unwrap_or_default();
+            let scores = part(&scores, start..start + count)?;
             all.extend(lowered(frame, op, class, boxes, scores)?);
         }
         let mut order: Vec<usize> = (0..all.len()).collect();
-        sort_by_score(&mut order, |at| all.get(at).map_or(0.0, |found| found.score));
-        order.truncate(most.unwrap_or(usize::MAX));
+        sort_by_score(&mut order, &all.iter().map(|found| found.score).collect::<Vec<_>>());
+        if let Some(most) = most {
+            order.truncate(most);
+        }
         for place in &order {
             let Found { class, place, score } = at(&all, *place)?;
             #[expect(clippy::cast_precision_loss, reason = "as PaddlePaddle stores it")]
             rows.extend([class as f32, score]);
             rows.extend(at(boxes, place)?);
-            indices.push(i32::try_from(image * count + place).unwrap_or(i32::MAX));
+            indices.push(exact(image * count + place)?);
         }
         counts.push(order.len());
     }

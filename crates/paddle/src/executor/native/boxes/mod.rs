@@ -8,9 +8,13 @@ mod matrix;
 mod multiclass;
 mod proposals;
 
+use std::ops::Range;
+
 use lodstone_model::{AttributeValue, DType, Lod, Op, Tensor};
 use lodstone_schema::Finding;
+use lodstone_schema::numbers::exact;
 use lodstone_schema::paddle::attribute;
+use lodstone_schema::places::{at, at_mut};
 use lodstone_store::Blob;
 
 use super::sequences::{made, singles};
@@ -84,10 +88,17 @@ impl Suppression {
 }
 
 /// Sorts places by score, best first; equal scores keep their order.
-fn sort_by_score(places: &mut [usize], score: impl Fn(usize) -> f32) {
+fn sort_by_score(places: &mut [usize], scores: &[f32]) {
     places.sort_by(|left, right| {
-        score(*right).partial_cmp(&score(*left)).unwrap_or(std::cmp::Ordering::Equal)
+        let sides = scores.get(*right).partial_cmp(&scores.get(*left));
+        sides.unwrap_or(std::cmp::Ordering::Equal)
     });
+}
+
+/// Returns the places of the scores above a threshold.
+fn above(scores: &[f32], least: f32) -> Vec<usize> {
+    let scores = scores.iter().enumerate().filter(|(_, score)| **score > least);
+    scores.map(|(place, _)| place).collect()
 }
 
 /// Returns the boxes of a tensor of `float32`.
@@ -98,18 +109,18 @@ fn corners(tensor: &Tensor) -> Outcome<Vec<Corners>> {
     Ok(singles(tensor)?.as_chunks::<4>().0.to_vec())
 }
 
-/// Returns the dims of a tensor of a known rank.
-fn dims<const N: usize>(tensor: &Tensor) -> Outcome<[usize; N]> {
-    let dims: Vec<usize> =
-        tensor.shape.iter().map(|dim| usize::try_from(*dim).unwrap_or(usize::MAX)).collect();
-    let wrong = |dims: Vec<usize>| format!("expected rank {N}, found {dims:?}");
-    Ok(dims.try_into().map_err(wrong)?)
+/// Returns the elements in a range, which a kernel checked to exist.
+fn part<T>(values: &[T], range: Range<usize>) -> Result<&[T], Finding> {
+    let lost = || Finding::internal(format!("elements {range:?} do not exist"));
+    values.get(range.clone()).ok_or_else(lost)
 }
 
-/// Returns an element, which a kernel checked to exist.
-fn at<T: Copy>(values: &[T], place: usize) -> Result<T, Finding> {
-    let lost = || Finding::internal(format!("element {place} does not exist"));
-    values.get(place).copied().ok_or_else(lost)
+/// Returns the dims of a tensor of a known rank.
+fn dims<const N: usize>(tensor: &Tensor) -> Outcome<[usize; N]> {
+    let dims =
+        tensor.shape.iter().map(|dim| exact(*dim)).collect::<Result<Vec<usize>, Finding>>()?;
+    let wrong = |dims: Vec<usize>| format!("expected rank {N}, found {dims:?}");
+    Ok(dims.try_into().map_err(wrong)?)
 }
 
 fn real(op: &Op, name: &str, default: f32) -> f32 {
@@ -147,8 +158,8 @@ fn lod(counts: &[usize]) -> Lod {
 
 /// Sets a variable to `int32` numbers, if it is there.
 fn put_counts(frame: &mut Frame<'_>, step: &Step, slot: &str, counts: &[usize]) -> Outcome {
-    let numbers: Vec<i32> =
-        counts.iter().map(|count| i32::try_from(*count).unwrap_or(i32::MAX)).collect();
+    let numbers =
+        counts.iter().map(|count| exact(*count)).collect::<Result<Vec<i32>, Finding>>()?;
     put_numbers(frame, step, slot, &numbers, vec![counts.len() as u64], Lod::default())
 }
 

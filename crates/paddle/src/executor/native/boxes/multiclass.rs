@@ -2,12 +2,13 @@
 
 use lodstone_model::{Lod, Op};
 use lodstone_schema::Finding;
+use lodstone_schema::numbers::exact;
 use lodstone_schema::onnx::infer::ValueInfo;
 
 use super::super::{Outcome, input};
 use super::{
-    Corners, Suppression, at, corners, dims, excess, lod, put_counts, put_numbers, put_rows, real,
-    sort_by_score, whole,
+    Corners, Suppression, above, at, corners, dims, excess, lod, part, put_counts, put_numbers,
+    put_rows, real, sort_by_score, whole,
 };
 use crate::executor::frame::Frame;
 use crate::executor::layout::Step;
@@ -59,10 +60,8 @@ impl Image<'_> {
         for class in (0..self.classes).filter(|class| Some(*class) != background) {
             let scores = (0..self.count).map(|place| self.score(class, place));
             let scores = scores.collect::<Result<Vec<f32>, _>>()?;
-            let score = |place: usize| scores.get(place).copied().unwrap_or(0.0);
-            let mut order: Vec<usize> =
-                (0..self.count).filter(|place| score(*place) > least).collect();
-            sort_by_score(&mut order, score);
+            let mut order = above(&scores, least);
+            sort_by_score(&mut order, &scores);
             if let Ok(first) = usize::try_from(first) {
                 order.truncate(first);
             }
@@ -70,14 +69,15 @@ impl Image<'_> {
             if self.is_by_box {
                 kept.sort_unstable();
             }
-            let of = |place: usize| Found { class, place, score: score(place) };
-            found.extend(kept.into_iter().map(of));
+            for place in kept {
+                found.push(Found { class, place, score: at(&scores, place)? });
+            }
         }
         if let Ok(most) = usize::try_from(whole(op, "keep_top_k", -1))
             && found.len() > most
         {
             let mut order: Vec<usize> = (0..found.len()).collect();
-            sort_by_score(&mut order, |at| found.get(at).map_or(0.0, |found| found.score));
+            sort_by_score(&mut order, &found.iter().map(|found| found.score).collect::<Vec<_>>());
             order.truncate(most);
             let mut best: Vec<Found> =
                 order.iter().filter_map(|at| found.get(*at).copied()).collect();
@@ -93,21 +93,21 @@ impl Image<'_> {
 
 /// Returns the number of boxes of each image: of `RoisNum`, or by LoD.
 fn counts(frame: &Frame<'_>, step: &Step, count: usize) -> Outcome<Vec<usize>> {
-    let number = |number: i64| usize::try_from(number).unwrap_or(usize::MAX);
     let counts: Vec<usize> = match step.inputs("RoisNum").first().copied().flatten() {
         Some(slot) => {
             let numbers = ValueInfo::of(frame.tensor(slot)?).ints();
             let numbers = numbers.ok_or("expected few integers as `RoisNum`")?;
-            numbers.into_iter().map(number).collect()
+            numbers.into_iter().map(exact).collect::<Result<_, _>>()?
         }
         None => {
             let lod = &frame.tensor(input(step, "BBoxes")?)?.lod;
             let last = lod.0.last().ok_or("`BBoxes` has no LoD")?;
-            let ends = last.windows(2).map(|pair| match pair {
-                [start, end] => usize::try_from(end.saturating_sub(*start)).unwrap_or(usize::MAX),
-                _ => 0,
+            let counts = last.iter().zip(last.iter().skip(1)).map(|(start, end)| {
+                let count =
+                    end.checked_sub(*start).ok_or("the LoD of `BBoxes` is not ascending")?;
+                exact(count)
             });
-            ends.collect()
+            counts.collect::<Result<_, Finding>>()?
         }
     };
     let sum = counts.iter().try_fold(0_usize, |sum, count| sum.checked_add(*count));
@@ -132,9 +132,9 @@ pub(super) fn suppress(frame: &mut Frame<'_>, step: &Step, op: &Op) -> Outcome {
             return Err(format!("expected boxes for {:?} scores", of_scores.shape).into());
         }
         for image in 0..batch {
-            let boxes = boxes.get(image * count..(image + 1) * count).unwrap_or_default();
-            let part = classes * count;
-            let scores = scores.get(image * part..(image + 1) * part).unwrap_or_default();
+            let boxes = part(&boxes, image * count..(image + 1) * count)?;
+            let size = classes * count;
+            let scores = part(&scores, image * size..(image + 1) * size)?;
             images.push(Image { boxes, scores, classes, count, is_by_box: false });
             starts.push(image * count);
         }
@@ -146,8 +146,7 @@ pub(super) fn suppress(frame: &mut Frame<'_>, step: &Step, op: &Op) -> Outcome {
         let mut start = 0;
         for count in counts(frame, step, all)? {
             let range = start * classes..(start + count) * classes;
-            let boxes = boxes.get(range.clone()).unwrap_or_default();
-            let scores = scores.get(range).unwrap_or_default();
+            let (boxes, scores) = (part(&boxes, range.clone())?, part(&scores, range)?);
             images.push(Image { boxes, scores, classes, count, is_by_box: true });
             starts.push(start * classes);
             start += count;
@@ -161,7 +160,7 @@ pub(super) fn suppress(frame: &mut Frame<'_>, step: &Step, op: &Op) -> Outcome {
             rows.extend([*class as f32, *score]);
             rows.extend(image.corners(*class, *place)?);
             let own = if image.is_by_box { place * image.classes + class } else { *place };
-            indices.push(i32::try_from(start + own).unwrap_or(i32::MAX));
+            indices.push(exact(start + own)?);
         }
         counts.push(found.len());
     }

@@ -6,7 +6,8 @@ use lodstone_schema::paddle::attribute;
 
 use super::super::{Outcome, input};
 use super::{
-    Corners, Suppression, at, corners, dims, lod, put_counts, put_rows, real, sort_by_score, whole,
+    Corners, Suppression, at, corners, dims, lod, part, put_counts, put_rows, real, sort_by_score,
+    whole,
 };
 use crate::executor::frame::Frame;
 use crate::executor::layout::Step;
@@ -48,18 +49,18 @@ impl Options<'_> {
     }
 
     /// Whether a box is large enough, and its center in the image.
-    fn is_kept(&self, [left, top, right, bottom]: Corners, image: &[f32]) -> bool {
+    fn is_kept(&self, [left, top, right, bottom]: Corners, image: &[f32]) -> Option<bool> {
+        let [high, wide, scale @ ..] = image else { return None };
         let least = real(self.op, "min_size", 0.0).max(1.0);
-        let scale = if self.is_scaled { image.get(2).copied().unwrap_or(1.0) } else { 1.0 };
+        let scale = if self.is_scaled { *scale.first()? } else { 1.0 };
         let (width, height) =
             ((right - left) / scale + self.more, (bottom - top) / scale + self.more);
         let is_large = width >= least && height >= least;
         if self.more == 0.0 {
-            return is_large;
+            return Some(is_large);
         }
         let center = |low: f32, high: f32| low + (high - low + self.more) / 2.0;
-        let limit = |at: usize| image.get(at).copied().unwrap_or(0.0);
-        is_large && center(left, right) <= limit(1) && center(top, bottom) <= limit(0)
+        Some(is_large && center(left, right) <= *wide && center(top, bottom) <= *high)
     }
 
     /// Returns the boxes of one image and their scores.
@@ -70,9 +71,8 @@ impl Options<'_> {
         scores: &[f32],
         image: &[f32],
     ) -> Result<Vec<(Corners, f32)>, Finding> {
-        let score = |place: usize| scores.get(place).copied().unwrap_or(0.0);
         let mut order: Vec<usize> = (0..scores.len()).collect();
-        sort_by_score(&mut order, score);
+        sort_by_score(&mut order, scores);
         if let Ok(first @ 1..) = usize::try_from(whole(self.op, "pre_nms_topN", 0)) {
             order.truncate(first);
         }
@@ -81,8 +81,9 @@ impl Options<'_> {
             let ([anchor, factors], deltas) = (at(anchors, *place)?, at(deltas, *place)?);
             let moved = self.moved(anchor, deltas, factors, image);
             let moved = moved.ok_or("expected height and width of the image")?;
-            if self.is_kept(moved, image) {
-                all.push((moved, score(*place)));
+            let is_kept = self.is_kept(moved, image);
+            if is_kept.ok_or("expected height, width and scale of the image")? {
+                all.push((moved, at(scores, *place)?));
             }
         }
         if all.is_empty() {
@@ -147,7 +148,7 @@ pub(super) fn generate(frame: &mut Frame<'_>, step: &Step, op: &Op, shape: &str)
             let delta = |part: usize| at(&deltas, place(cell, anchor * 4 + part, count * 4));
             own_deltas.push([delta(0)?, delta(1)?, delta(2)?, delta(3)?]);
         }
-        let size = sizes.get(image * facts..(image + 1) * facts).unwrap_or_default();
+        let size = part(&sizes, image * facts..(image + 1) * facts)?;
         let found = options.found(&anchors, &own_deltas, &own_scores, size)?;
         counts.push(found.len());
         for (corners, score) in found {

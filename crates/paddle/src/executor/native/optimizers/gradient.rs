@@ -6,6 +6,8 @@ use std::ops::Range;
 use bytes::Bytes;
 use lodstone_model::{Kind, Tensor};
 use lodstone_schema::Finding;
+use lodstone_schema::numbers::exact;
+use lodstone_schema::places::at;
 use lodstone_store::Blob;
 
 use super::number::Number;
@@ -38,7 +40,7 @@ impl Gradient {
         if rows == Rows::Rejected {
             return Err("expected a dense `Grad`, found selected rows".into());
         }
-        let count = shape.first().copied().unwrap_or(0);
+        let count = *shape.first().ok_or("expected rows in `Param`, found a scalar")?;
         if u64::try_from(*height) != Ok(count) {
             return Err(
                 format!("expected `Grad` of height {count}, as `Param`, found {height}").into()
@@ -60,7 +62,7 @@ impl Merged {
     fn of<T: Number>(values: &[u8], numbers: &Blob, shape: &[u64], count: u64) -> Outcome<Self> {
         let numbers = numbers.bytes()?;
         let numbers = numbers.as_chunks().0.iter().map(|bytes| i64::from_le_bytes(*bytes));
-        let stored = shape.first().copied().unwrap_or(0);
+        let stored = at(shape, 0)?;
         if numbers.len() as u64 != stored {
             return Err(format!("`Grad` has {stored} rows, but {} indices", numbers.len()).into());
         }
@@ -105,8 +107,8 @@ impl Merged {
 
     /// Returns a dense gradient of `count` rows.
     fn spread(&self, count: u64) -> Outcome<Bytes> {
-        let count = usize::try_from(count).unwrap_or(usize::MAX);
-        let mut all = vec![0; count.saturating_mul(self.size)];
+        let size = exact::<usize, _>(count)?.checked_mul(self.size);
+        let mut all = vec![0; size.ok_or("the gradient is too large")?];
         for (number, start) in &self.places {
             let place = all.get_mut(number * self.size..(number + 1) * self.size);
             let lost = || Finding::internal(format!("the parameter has no row {number}"));

@@ -29,17 +29,17 @@ mod noise;
 mod number;
 mod rules;
 
+use gradient::Gradient;
 use lodstone_model::{AttributeValue, DType, Kind, Op, Tensor};
 use lodstone_schema::Finding;
 use lodstone_schema::paddle::{attribute, updated_slot};
 use lodstone_store::Blob;
+use number::{Each, Number};
 
 use super::{Outcome, Run, input, output};
 use crate::executor::frame::Frame;
 use crate::executor::layout::Step;
 use crate::executor::value::Value;
-use gradient::Gradient;
-use number::{Each, Number};
 
 macro_rules! by_type {
     ($rule:path) => {
@@ -210,7 +210,8 @@ impl Call<'_, '_> {
         match gradient {
             Gradient::Dense(grad) => T::each(T::chunks(&grad), old, new, rule),
             Gradient::Rows(grad) => {
-                let zeros = vec![T::ZERO.bytes(); old.first().map_or(0, |old| old.len())];
+                let first = old.first().ok_or_else(|| Finding::internal("there is no tensor"))?;
+                let zeros = vec![T::ZERO.bytes(); first.len()];
                 T::each(&zeros, old, new, rest);
                 for row in grad.rows() {
                     let (place, row) = row?;

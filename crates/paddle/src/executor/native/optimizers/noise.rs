@@ -22,7 +22,8 @@ pub(super) fn dpsgd<T: Each<1>>(call: &mut Call<'_, '_>, _: T) -> Outcome {
     let (clip, batch): (T, T) = (call.float("clip")?, call.float("batch_size")?);
     let sigma: f64 = call.float("sigma")?;
     let grads = call.compute(["Param"], Rows::Rejected, |grad: T, _| [grad])?;
-    let length = T::nearest(grads.new.first().map_or(0.0, |grads| norm::<T>(grads)));
+    let [grads] = &grads.new;
+    let length = T::nearest(norm::<T>(grads));
     let scale = if length > clip { length / clip } else { T::ONE };
     let noise = match attribute(call.op, "seed") {
         None | Some(AttributeValue::Int(0)) => {

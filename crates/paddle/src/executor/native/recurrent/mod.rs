@@ -91,7 +91,7 @@ impl Batch {
         let mut ranked: Vec<(usize, &Range<usize>)> = all.sequences.iter().enumerate().collect();
         ranked.sort_by_key(|(_, sequence)| Reverse(sequence.len()));
         let (mut rows, mut steps) = (Vec::new(), Vec::new());
-        for at in 0..ranked.first().map_or(0, |(_, longest)| longest.len()) {
+        for at in 0..all.sequences.iter().map(Range::len).fold(0, usize::max) {
             let begin = rows.len();
             let sequences = ranked.iter().map(|(_, sequence)| sequence);
             let active = sequences.take_while(|sequence| sequence.len() > at);
@@ -169,7 +169,7 @@ fn span_mut<'v>(
 /// rows, of its width.
 fn weight_gradient(factors: [(Vec<f32>, usize); 2], threads: &Threads) -> Outcome<Vec<f32>> {
     let matrix = |(values, width): (Vec<f32>, usize)| -> Outcome<_> {
-        let dims = vec![values.len().checked_div(width).unwrap_or(0), width];
+        let dims = vec![values.len() / width.max(1), width];
         let dense = Dense::new(DType::Float32, dims, bytes_of_singles(values))?;
         Ok(Some(Value::from(dense)))
     };

@@ -3,11 +3,12 @@
 use std::ops::Range;
 
 use lodstone_model::{AttributeValue, Op};
+use lodstone_schema::numbers::exact;
 
 use super::super::{Outcome, input, output};
 use super::{
-    Rows, add_outer, add_product, add_product_back, int, made, numbers, part, part_mut, place,
-    singles, zeros,
+    Rows, add_outer, add_product, add_product_back, int, made, numbers, part, part_mut, singles,
+    zeros,
 };
 use crate::executor::frame::Frame;
 use crate::executor::layout::Step;
@@ -40,11 +41,11 @@ impl Convolution {
         let [inner, size] = *filter.shape.as_slice() else {
             return Err(format!("expected a matrix as filter, found {:?}", filter.shape).into());
         };
-        if context.checked_mul(rows.width) != Some(place(inner)) {
+        if context.checked_mul(rows.width) != Some(exact(inner)?) {
             return Err(format!("{context} rows of {} do not match the filter", rows.width).into());
         }
         let filter = singles(filter)?;
-        Ok(Self { rows, filter, size: place(size), start: start.into(), context })
+        Ok(Self { rows, filter, size: exact(size)?, start: start.into(), context })
     }
 
     /// Returns the rows of the context of a row, each with the first row of its part of the filter.

@@ -17,7 +17,7 @@ use lodstone_schema::Finding;
 
 use super::super::{Outcome, input, put, rounded};
 use super::labels::spans;
-use super::{doubles, place};
+use super::{columns, doubles};
 use crate::executor::frame::Frame;
 use crate::executor::indices::whole;
 use crate::executor::layout::Step;
@@ -45,7 +45,7 @@ impl Chain {
         let (scores, dtype) = (doubles(emission)?, emission.dtype);
         // Exponentials, probabilities in both directions, and the results.
         frame.reserve((scores.len() as u64).saturating_mul(48))?;
-        let count = place(emission.shape.last().copied().unwrap_or(0));
+        let count = columns(emission)?;
         let transition = frame.tensor(input(step, "Transition")?)?;
         if transition.dtype != dtype {
             let found = transition.dtype;

@@ -7,10 +7,11 @@ use std::ops::Range;
 
 use lodstone_model::{Op, Tensor};
 use lodstone_schema::Finding;
+use lodstone_schema::numbers::exact;
 
 use super::super::{Outcome, flag, input, output, put, rounded};
 use super::labels::{check_lengths, labels, lengths, ranges};
-use super::{doubles, int, place};
+use super::{columns, doubles, int};
 use crate::executor::frame::Frame;
 use crate::executor::layout::Step;
 
@@ -25,8 +26,8 @@ struct Sequences {
 impl Sequences {
     /// By the LoD of `[rows, classes]`; or by lengths, of `[steps, sequences, classes]`.
     fn of(frame: &Frame<'_>, step: &Step, logits: &Tensor) -> Outcome<Self> {
-        let classes = place(logits.shape.last().copied().unwrap_or(0));
-        let elements = place(logits.shape.iter().product());
+        let classes = columns(logits)?;
+        let elements = exact::<usize, _>(logits.shape.iter().product::<u64>())?;
         if classes == 0 {
             return Err("expected classes in `Logits`, found none".into());
         }
@@ -38,7 +39,7 @@ impl Sequences {
         let [steps, sequences, _] = logits.shape[..] else {
             return Err(format!("expected rank 3 as `Logits`, found {:?}", logits.shape).into());
         };
-        let (steps, sequences) = (place(steps), place(sequences));
+        let (steps, sequences) = (exact(steps)?, exact(sequences)?);
         check_lengths(&lengths, sequences, steps, "LogitsLength")?;
         let rows = lengths.iter().enumerate().map(|(sequence, length)| {
             (0..*length)
@@ -49,7 +50,7 @@ impl Sequences {
     }
 
     fn longest(&self) -> usize {
-        self.rows.iter().map(Vec::len).max().unwrap_or(0)
+        self.rows.iter().map(Vec::len).fold(0, usize::max)
     }
 }
 
@@ -157,7 +158,7 @@ pub(super) fn loss(frame: &mut Frame<'_>, step: &Step, op: &Op) -> Outcome {
     })?;
     let (steps, count) = (sequences.longest(), sequences.rows.len());
     let size = steps.saturating_mul(count).saturating_mul(classes);
-    let longest = of_labels.iter().map(Range::len).max().unwrap_or(0);
+    let longest = of_labels.iter().map(Range::len).fold(0, usize::max);
     let states = longest.saturating_mul(2).saturating_add(1);
     let needed = size
         .saturating_add(steps.saturating_mul(classes.saturating_add(states)))

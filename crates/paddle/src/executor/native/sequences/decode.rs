@@ -1,15 +1,18 @@
 //! `ctc_align` and `crf_decoding`: the best sequences of labels.
 
 use lodstone_model::{AttributeValue, DType, Lod, Op};
-use lodstone_schema::Finding;
+use lodstone_schema::numbers::exact;
 use lodstone_schema::paddle::attribute;
+use lodstone_schema::places::at;
+use lodstone_schema::{Finding, numbers};
 
 use super::super::{Outcome, input, output};
 use super::labels::{integers, lengths, ranges, spans};
-use super::{int, part, place, singles};
+use super::{columns, int, part, singles};
 use crate::executor::frame::Frame;
 use crate::executor::indices::whole;
 use crate::executor::layout::Step;
+use crate::executor::value::rows;
 
 /// Removes blanks, and labels that repeat the previous one.
 fn aligned(labels: &[i64], blank: i64, merges: bool) -> Vec<i64> {
@@ -33,13 +36,13 @@ pub(super) fn align(frame: &mut Frame<'_>, step: &Step, op: &Op) -> Outcome {
         let [rows, columns, ..] = tensor.shape[..] else {
             return Err(format!("expected rows of labels, found {:?}", tensor.shape).into());
         };
-        let (shape, columns) = (vec![rows, columns], place(columns));
+        let (shape, rows, columns) = (vec![rows, columns], exact(rows)?, exact(columns)?);
         let padding = i64::from(int(op, "padding_value", 0));
         let (mut all, mut counts) = (Vec::new(), Vec::new());
-        for (number, length) in lengths.iter().enumerate().take(place(rows)) {
+        for (number, length) in lengths.iter().enumerate().take(rows) {
             let row = labels.get(number.saturating_mul(columns)..).unwrap_or_default();
             let mut kept = aligned(row.get(..(*length).min(columns)).unwrap_or(row), blank, merges);
-            counts.push(i64::try_from(kept.len()).unwrap_or(i64::MAX));
+            counts.push(numbers::length(kept.len()));
             kept.resize(columns, padding);
             all.extend(kept);
         }
@@ -81,7 +84,7 @@ fn path(scores: &[f32], transitions: &[f32], count: usize) -> Result<Vec<i64>, F
             let (mut most, mut from) = (f32::NEG_INFINITY, 0);
             for (number, before) in best.iter().enumerate() {
                 let row = part(transitions, number + 2, count)?;
-                let sum = before + row.get(label).copied().unwrap_or(0.0);
+                let sum = before + at(row, label)?;
                 if sum > most {
                     (most, from) = (sum, number);
                 }
@@ -98,10 +101,10 @@ fn path(scores: &[f32], transitions: &[f32], count: usize) -> Result<Vec<i64>, F
             (most, label) = (sum + weight, number);
         }
     }
-    let mut path = vec![i64::try_from(label).unwrap_or(i64::MAX)];
+    let mut path = vec![numbers::length(label)];
     for track in tracks.iter().rev() {
-        label = track.get(label).copied().unwrap_or(0);
-        path.push(i64::try_from(label).unwrap_or(i64::MAX));
+        label = at(track, label)?;
+        path.push(numbers::length(label));
     }
     path.reverse();
     Ok(path)
@@ -112,7 +115,7 @@ pub(super) fn viterbi(frame: &mut Frame<'_>, step: &Step, _: &Op) -> Outcome {
     let emission = frame.tensor(input(step, "Emission")?)?;
     let transitions = singles(frame.tensor(input(step, "Transition")?)?)?;
     let scores = singles(emission)?;
-    let count = place(emission.shape.last().copied().unwrap_or(0));
+    let count = columns(emission)?;
     if count == 0 || transitions.len() != count.saturating_add(2).saturating_mul(count) {
         return Err(format!("expected transitions of {count} labels").into());
     }
@@ -169,7 +172,7 @@ pub(super) fn reset_lod(frame: &mut Frame<'_>, step: &Step, op: &Op) -> Outcome 
     let mut levels = if is_appended { tensor.lod.0.clone() } else { Vec::new() };
     levels.push(level);
     let lod = Lod(levels);
-    let rows = tensor.shape.first().copied().unwrap_or(0);
+    let rows = rows(&tensor);
     lod.check(rows).map_err(|wrong| format!("the LoD does not match {rows} rows: {wrong}"))?;
     tensor.lod = lod;
     Ok(frame.make(output(step, "Out")?, tensor)?)

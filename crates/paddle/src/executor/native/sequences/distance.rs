@@ -3,6 +3,7 @@
 use std::ops::Range;
 
 use lodstone_model::{DType, Lod, Op};
+use lodstone_schema::numbers::length;
 
 use super::super::{Outcome, flag, output};
 use super::labels::{integers, labels};
@@ -39,7 +40,7 @@ pub(super) fn edits(frame: &mut Frame<'_>, step: &Step, op: &Op) -> Outcome {
         );
     }
     let normalized = flag(op, "normalized", false);
-    let longest = of_refs.iter().map(Range::len).max().unwrap_or(0);
+    let longest = of_refs.iter().map(Range::len).fold(0, usize::max);
     frame.reserve((longest as u64).saturating_mul(16))?;
     let mut distances = Vec::new();
     for (hyp, of_ref) in of_hyps.into_iter().zip(of_refs) {
@@ -53,7 +54,7 @@ pub(super) fn edits(frame: &mut Frame<'_>, step: &Step, op: &Op) -> Outcome {
         let (found, count) = (found as f32, count as f32);
         distances.push(if normalized { found / count } else { found });
     }
-    let count = i64::try_from(distances.len()).unwrap_or(i64::MAX);
+    let count = length(distances.len());
     let shape = vec![distances.len() as u64, 1];
     frame.make(output(step, "Out")?, made(distances, shape, Lod::default()))?;
     let number = integers(&[count], DType::Int64, vec![1], Lod::default());

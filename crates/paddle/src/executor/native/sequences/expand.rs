@@ -4,12 +4,14 @@ use std::ops::Range;
 
 use lodstone_model::{Lod, Op, Tensor};
 use lodstone_schema::Finding;
+use lodstone_schema::numbers::exact;
 use lodstone_store::Blob;
 
 use super::super::{Outcome, input, output};
-use super::{add, int, made, numbers, place, width, zeros};
+use super::{add, int, made, numbers, width, zeros};
 use crate::executor::frame::Frame;
 use crate::executor::layout::Step;
+use crate::executor::value::rows;
 
 /// Returns the rows that are repeated together, and the number of repeats.
 fn repeated(x: &Tensor, y: &Tensor, op: &Op) -> Outcome<Vec<(Range<usize>, u64)>> {
@@ -18,10 +20,12 @@ fn repeated(x: &Tensor, y: &Tensor, op: &Op) -> Outcome<Vec<(Range<usize>, u64)>
         Err(_) => y.lod.0.last(),
     };
     let counts = level.ok_or("the LoD of `Y` does not have this level")?;
-    let rows = place(x.shape.first().copied().unwrap_or(0));
     let own: Vec<Range<usize>> = match x.lod.0.as_slice() {
-        [] => (0..rows).map(|row| row..row + 1).collect(),
-        [one] => one.iter().zip(one.iter().skip(1)).map(|(a, b)| place(*a)..place(*b)).collect(),
+        [] => (0..exact(rows(x))?).map(|row| row..row + 1).collect(),
+        [one] => {
+            let own = one.iter().zip(one.iter().skip(1));
+            own.map(|(a, b)| Ok(exact(*a)?..exact(*b)?)).collect::<Result<_, Finding>>()?
+        }
         _ => return Err("expected at most one level of LoD".into()),
     };
     let pairs = counts.iter().zip(counts.iter().skip(1));
@@ -37,7 +41,8 @@ fn repeated(x: &Tensor, y: &Tensor, op: &Op) -> Outcome<Vec<(Range<usize>, u64)>
 pub(super) fn expand(frame: &mut Frame<'_>, step: &Step, op: &Op) -> Outcome {
     let x = frame.tensor(input(step, "X")?)?;
     let y = frame.tensor(input(step, "Y")?)?;
-    let size = width(x) * x.dtype.bits().map_or(0, |bits| bits.div_ceil(8) as usize);
+    let bits = x.dtype.bits().ok_or("the elements have no size")?;
+    let size = width(x)? * bits.div_ceil(8) as usize;
     let bytes = x.data.bytes()?;
     let (mut made, mut count, mut offsets) = (Vec::new(), 0_u64, vec![0_u64]);
     for (range, times) in repeated(x, y, op)? {
@@ -63,11 +68,13 @@ pub(super) fn expand(frame: &mut Frame<'_>, step: &Step, op: &Op) -> Outcome {
 pub(super) fn gradient(frame: &mut Frame<'_>, step: &Step, op: &Op) -> Outcome {
     let x = frame.tensor(input(step, "X")?)?;
     let repeated = repeated(x, frame.tensor(input(step, "Y")?)?, op)?;
-    let width = width(x);
-    let rows = repeated.iter().map(|(range, times)| place(*times).saturating_mul(range.len()));
-    let rows = rows.fold(0, usize::saturating_add);
+    let width = width(x)?;
+    let mut rows = 0_usize;
+    for (range, times) in &repeated {
+        rows = rows.saturating_add(exact::<usize, _>(*times)?.saturating_mul(range.len()));
+    }
     let given = numbers(frame, step, "Out@GRAD", rows.saturating_mul(width))?;
-    let count = place(x.shape.iter().product());
+    let count = exact(x.shape.iter().product::<u64>())?;
     let mut values = zeros(frame, count)?;
     let mut rest = given.as_slice();
     for (range, times) in repeated {

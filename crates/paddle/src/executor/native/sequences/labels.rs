@@ -3,11 +3,12 @@
 use std::ops::Range;
 
 use lodstone_model::{DType, Lod, Tensor};
+use lodstone_schema::Finding;
+use lodstone_schema::numbers::exact;
 use lodstone_schema::onnx::infer::ValueInfo;
 use lodstone_store::Blob;
 
 use super::super::{Outcome, input};
-use super::place;
 use crate::executor::frame::Frame;
 use crate::executor::indices::whole;
 use crate::executor::layout::Step;
@@ -28,8 +29,10 @@ pub(super) fn integers(values: &[i64], dtype: DType, shape: Vec<u64>, lod: Lod) 
 pub(super) fn lengths(frame: &Frame<'_>, step: &Step, slot: &str) -> Outcome<Option<Vec<usize>>> {
     let Some(slot) = step.inputs(slot).first().copied().flatten() else { return Ok(None) };
     let lengths = ValueInfo::of(frame.tensor(slot)?).ints().ok_or("expected few lengths")?;
-    let length = |length: i64| usize::try_from(length).unwrap_or(0);
-    Ok(Some(lengths.into_iter().map(length).collect()))
+    let length = |length: i64| {
+        exact(length).map_err(|_| format!("expected lengths of at least 0, found {length}"))
+    };
+    Ok(Some(lengths.into_iter().map(length).collect::<Result<_, _>>()?))
 }
 
 /// Checks that there are as many lengths in a slot as sequences, and that none exceeds `most`.
@@ -48,7 +51,7 @@ pub(super) fn check_lengths(lengths: &[usize], count: usize, most: usize, slot: 
 /// Returns the rows of each sequence of the last LoD level of a tensor of so many rows.
 pub(super) fn ranges(tensor: &Tensor, rows: usize) -> Outcome<Vec<Range<usize>>> {
     let last = tensor.lod.0.last().ok_or("expected LoD or lengths")?;
-    let offsets: Vec<usize> = last.iter().map(|end| place(*end)).collect();
+    let offsets = last.iter().map(|end| exact(*end)).collect::<Result<Vec<usize>, Finding>>()?;
     if !offsets.is_sorted() || offsets.last().is_some_and(|end| *end > rows) {
         return Err(format!("the LoD does not match {:?}", tensor.shape).into());
     }
@@ -72,8 +75,8 @@ pub(super) fn labels(
     let [sequences, width, ..] = tensor.shape[..] else {
         return Err(format!("expected rows of `{slot}`, found {:?}", tensor.shape).into());
     };
-    let width = place(width);
-    check_lengths(&lengths, place(sequences), width, of_lengths)?;
+    let width = exact(width)?;
+    check_lengths(&lengths, exact(sequences)?, width, of_lengths)?;
     let starts = (0..lengths.len()).map(|row| row.saturating_mul(width));
     let ranges = starts.zip(lengths).map(|(start, length)| start..start.saturating_add(length));
     Ok((values, ranges.collect()))
@@ -97,9 +100,10 @@ pub(super) fn spans(
     if lengths.len() as u64 != batch {
         return Err(format!("expected {batch} lengths, found {}", lengths.len()).into());
     }
+    let count: usize = exact(steps)?;
     let range = |(number, length): (usize, &usize)| {
-        let start = number.saturating_mul(place(steps));
-        start..start.saturating_add((*length).min(place(steps)))
+        let start = number.saturating_mul(count);
+        start..start.saturating_add((*length).min(count))
     };
     let ranges = lengths.iter().enumerate().map(range).collect();
     Ok((ranges, vec![batch, steps], Lod::default()))

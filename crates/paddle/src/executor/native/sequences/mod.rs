@@ -18,11 +18,13 @@ use std::ops::Range;
 use lodstone_engine::bytes_of_singles;
 use lodstone_model::{AttributeValue, DType, Lod, Op, Tensor};
 use lodstone_schema::Finding;
+use lodstone_schema::numbers::exact;
 use lodstone_store::Blob;
 
 use super::{Outcome, Run, input};
 use crate::executor::frame::Frame;
 use crate::executor::layout::{Slot, Step};
+use crate::executor::value::rows;
 
 pub(super) const OPERATORS: &[(&str, Run)] = &[
     ("crf_decoding", decode::viterbi),
@@ -60,17 +62,15 @@ impl Rows {
             let name = frame.layout.vars.get(slot).map_or("", |var| &var.name);
             format!("`{name}` has no LoD")
         })?;
-        let ends = last.windows(2).map(|pair| match pair {
-            [start, end] => Ok(place(*start)..place(*end)),
-            _ => Err(Finding::internal("a window of two offsets has another length")),
-        });
-        let sequences = ends.collect::<Result<_, Finding>>()?;
-        let width = width(tensor);
+        let ends = last.iter().zip(last.iter().skip(1));
+        let sequences = ends.map(|(start, end)| Ok(exact(*start)?..exact(*end)?));
+        let sequences = sequences.collect::<Result<_, Finding>>()?;
+        let width = width(tensor)?;
         let values = singles(tensor)?;
         // The kernels rely on this.
-        let rows = place(tensor.shape.first().copied().unwrap_or(0));
-        let is_inside = last.is_sorted() && last.last().is_none_or(|end| place(*end) <= rows);
-        if !is_inside || Some(values.len()) != rows.checked_mul(width) {
+        let rows = rows(tensor);
+        let is_inside = last.is_sorted() && last.last().is_none_or(|end| *end <= rows);
+        if !is_inside || Some(values.len()) != exact::<usize, _>(rows)?.checked_mul(width) {
             let name = frame.layout.vars.get(slot).map_or("", |var| &var.name);
             let shape = &tensor.shape;
             return Err(
@@ -87,7 +87,7 @@ impl Rows {
 
     /// Returns the number of rows.
     pub(super) fn count(&self) -> usize {
-        self.sequences.last().map_or(0, |last| last.end)
+        self.sequences.iter().map(|sequence| sequence.end).fold(0, usize::max)
     }
 
     /// Returns the dims, with another number of rows.
@@ -102,13 +102,14 @@ impl Rows {
     }
 }
 
-fn place(number: u64) -> usize {
-    usize::try_from(number).unwrap_or(usize::MAX)
+/// Returns the number of elements of a row.
+pub(super) fn width(tensor: &Tensor) -> Result<usize, Finding> {
+    exact(tensor.shape.iter().skip(1).product::<u64>())
 }
 
-/// Returns the number of elements of a row.
-pub(super) fn width(tensor: &Tensor) -> usize {
-    place(tensor.shape.iter().skip(1).product())
+/// Returns the last dim.
+pub(super) fn columns(tensor: &Tensor) -> Result<usize, Finding> {
+    exact(*tensor.shape.last().ok_or("expected at least one dim, found a scalar")?)
 }
 
 /// Returns the elements of a `float32` tensor.

@@ -78,7 +78,7 @@ fn expand(node: &mut Node<'_>) -> Option<()> {
 
 fn concat(node: &mut Node<'_>) -> Option<()> {
     let target = output_dims(node)?;
-    let axis = axis_of(node.int_attribute("axis").unwrap_or(1), target.len()).ok()?;
+    let axis = axis_of(node.int_or("axis", 1), target.len()).ok()?;
     // Each input consists of contiguous chunks, which the output interleaves.
     let stretches = count(target.get(..axis)?)?;
     let mut all = Vec::new();
@@ -123,7 +123,7 @@ fn place(index: i64, dim: usize) -> Option<usize> {
 
 fn gather(node: &mut Node<'_>) -> Option<()> {
     let data = Array::of(node, 0)?;
-    let axis = axis_of(node.int_attribute("axis").unwrap_or(0), data.dims.len()).ok()?;
+    let axis = axis_of(node.int_or("axis", 0), data.dims.len()).ok()?;
     let dim = *data.dims.get(axis)?;
     let indices = node.ints(1)?;
     let mut places = data.whole();
@@ -216,7 +216,7 @@ fn steps_of(dim: usize, start: i64, end: i64, step: i64) -> Option<Vec<usize>> {
 
 fn split(node: &mut Node<'_>) -> Option<()> {
     let data = Array::of(node, 0)?;
-    let axis = axis_of(node.int_attribute("axis").unwrap_or(0), data.dims.len()).ok()?;
+    let axis = axis_of(node.int_or("axis", 0), data.dims.len()).ok()?;
     let mut start = 0usize;
     for index in 0..node.outputs.len() {
         let size = *dims_from(node.outputs.get(index)?.shape()?)?.get(axis)?;
