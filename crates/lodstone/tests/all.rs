@@ -22,6 +22,7 @@ mod cast;
 mod choice;
 mod convert;
 mod covered;
+mod defaults;
 mod dependencies;
 mod diff;
 mod documents;

@@ -114,6 +114,7 @@ impl Node<'_> {
             (self.call("Max", &[left, right], [])?, self.call("Max", &[top, bottom], [])?);
         let boxes = self.stacked(&[top, left, &bottom, &right])?;
         let boxes = self.cast(&boxes, DType::Float32)?;
+        // Without a limit, all are kept.
         let most = self.long(most.unwrap_or(i64::from(i32::MAX)));
         let overlap = self.number(DType::Float32, overlap.into())?;
         let zero = self.number(DType::Float32, 0.0)?;

@@ -334,6 +334,7 @@ fn inverse_real_transform(node: &mut Node<'_>) -> Outcome<Made> {
     let value = with_parts(node, "self")?;
     let axis = place_in(rank(&value)? - 1, node.arguments.int("dim")?)?;
     let given = required_dim(&value, axis)?;
+    // A length of `None` is the even one.
     let length = node.arguments.optional_int("n")?.unwrap_or(2 * (given - 1));
     let norm = Norm::of(node, true)?;
     to_real(node, &value, (axis, length), norm).map(Made::Real)

@@ -141,6 +141,7 @@ fn slice(node: &mut Node<'_>) -> Outcome {
     let x = node.tensor("self")?;
     let axis = axis_of(&x, node.arguments.int("dim")?)?;
     let start = node.arguments.size("start")?.unwrap_or(Size::Known(0));
+    // An end of `None` is behind the last element.
     let end = node.arguments.size("end")?.unwrap_or(Size::Known(i64::MAX));
     let step = node.arguments.size("step")?.unwrap_or(Size::Known(1));
     if let Size::Known(step) = step

@@ -11,7 +11,7 @@ use crate::torch::node::{
 };
 
 pub(super) const RULES: &[(&str, Rule)] = &[
-    ("aten::_reshape_alias", Rule::One(view)),
+    ("aten::_reshape_alias", Rule::One(reshape_alias)),
     ("aten::_unsafe_view", Rule::One(view)),
     ("aten::adjoint", Rule::One(turned)),
     ("aten::broadcast_tensors", Rule::Many(broadcast_tensors)),
@@ -21,7 +21,9 @@ pub(super) const RULES: &[(&str, Rule)] = &[
     ("aten::expand_as", Rule::One(expand_as)),
     ("aten::expand_copy", Rule::One(expand)),
     ("aten::flatten", Rule::One(flatten)),
+    ("aten::mH", Rule::One(turned)),
     ("aten::mT", Rule::One(turned)),
+    ("aten::matrix_H", Rule::One(turned)),
     ("aten::movedim", Rule::One(movedim)),
     ("aten::moveaxis", Rule::One(movedim)),
     ("aten::numpy_T", Rule::One(reversed)),
@@ -62,6 +64,12 @@ fn view(node: &mut Node<'_>) -> Outcome {
     let name = if node.arguments.has("size") { "size" } else { "shape" };
     let sizes = node.arguments.sizes(name)?;
     sized(node, &x, name, &sizes)
+}
+
+/// Reshapes; the strides follow from the sizes and the memory of the tensor.
+fn reshape_alias(node: &mut Node<'_>) -> Outcome {
+    node.arguments.ignore(&["stride"]);
+    view(node)
 }
 
 /// Reshapes to sizes, of which one may be -1.
