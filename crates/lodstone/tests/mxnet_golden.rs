@@ -257,7 +257,8 @@ fn convolutions_determine_the_rank_and_the_channels_of_inputs() {
 /// Draws numbers, in the engine and after an export.
 #[test]
 fn random_numbers_have_their_distributions() {
-    let path = folder().with_file_name("mxnet_random").join("random-symbol.json");
+    let path =
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/mxnet_random/random-symbol.json");
     let list = |shape: &[u64], numbers: &[f32]| {
         let bytes: Vec<u8> = numbers.iter().flat_map(|number| number.to_le_bytes()).collect();
         Tensor::dense(lodstone::DType::Float32, shape.to_vec(), bytes.into())

@@ -7,10 +7,9 @@
     reason = "a panic fails the test"
 )]
 
-mod support;
-
 use std::cell::Cell;
 
+use crate::support::op;
 use lodstone_model::{
     Attribute, AttributeValue, Block, DType, Dialect, Dim, Function, Model, Op, Parameter, Program,
     Tensor, TensorType, Topology, ValueType, Var,
@@ -19,7 +18,6 @@ use lodstone_schema::onnx::infer::{Options, infer};
 use lodstone_schema::onnx::simplify::{Bounds, Evaluator, NoEvaluator, Simplified, simplify};
 use lodstone_schema::onnx::{inline, newest_opset};
 use lodstone_schema::{Code, Origin};
-use support::op;
 
 const ALL: Bounds = Bounds { each: u64::MAX, all: u64::MAX };
 

@@ -1,4 +1,6 @@
-//! Builders of ONNX programs for tests.
+//! Builders of ONNX programs for tests, and golden files.
+
+use std::path::Path;
 
 use lodstone_model::{Attribute, AttributeValue, Op, Operand};
 
@@ -26,4 +28,10 @@ pub(crate) fn op(
         attributes: attributes.iter().map(attribute).collect(),
         ..Op::default()
     }
+}
+
+/// Returns the contents of a file.
+#[expect(clippy::disallowed_methods, reason = "tests read their own files")]
+pub(crate) fn bytes(path: &Path) -> Vec<u8> {
+    std::fs::read(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }

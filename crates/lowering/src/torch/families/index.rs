@@ -496,6 +496,9 @@ fn triangle(node: &mut Node<'_>, upper: bool) -> Outcome {
     node.cast(&y, x.dtype())
 }
 
+/// The maximum length of a diagonal, whose places are constants.
+const MAX_DIAGONAL: i64 = 1 << 20;
+
 /// Returns a diagonal of two axes as the last axis.
 pub(super) fn diagonal_of(
     node: &mut Node<'_>,
@@ -506,19 +509,25 @@ pub(super) fn diagonal_of(
     let whole = rank(x)?;
     let (first, second) = (place_in(whole, first)?, place_in(whole, second)?);
     let (rows, columns) = (required_dim(x, first)?, required_dim(x, second)?);
-    let (row, column) = if offset < 0 { (-offset, 0) } else { (0, offset) };
+    let (row, column) = match offset.checked_neg() {
+        Some(below) if below > 0 => (below, 0),
+        Some(_) => (0, offset),
+        None => return Err(wrong("offset", "an offset above -2^63", &offset.to_string())),
+    };
     let length = (rows - row).min(columns - column).max(0);
+    if length > MAX_DIAGONAL {
+        return Err(format!("expected a diagonal of at most {MAX_DIAGONAL}, found {length}").into());
+    }
     let rest: Vec<i64> = (0..whole).filter(|axis| *axis != first && *axis != second).collect();
     let order: Vec<i64> = [first, second].into_iter().chain(rest).collect();
     let turned = node.transpose(x, &order)?;
     // [rows, columns, ..] -> [rows * columns, ..]
-    let mut shape = vec![Size::Known(rows * columns)];
+    let mut shape = vec![Size::Known(crate::torch::node::product(&[rows, columns])?)];
     for axis in 2..whole {
         shape.push(node.size_of(&turned, axis)?);
     }
     let flat = node.reshape_to(&turned, &shape)?;
-    let places: Vec<i64> =
-        (0..length.min(1 << 20)).map(|step| (row + step) * columns + column + step).collect();
+    let places: Vec<i64> = (0..length).map(|step| (row + step) * columns + column + step).collect();
     let places = node.longs(&places);
     let found = node.gather(&flat, &places, 0)?;
     let order: Vec<i64> = (1..whole - 1).chain([0]).collect();

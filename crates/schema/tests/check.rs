@@ -16,7 +16,7 @@ use lodstone_store::Location;
 use serde::Deserialize;
 
 fn golden() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden")
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../formats/tests/golden")
 }
 
 #[derive(Deserialize)]

@@ -1,11 +1,10 @@
 //! Type inference over programs that no framework writes: values that overflow, blocks that run themselves, deep nesting,
 //! calls that multiply.
 
-mod support;
-
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use crate::support::op;
 use lodstone_model::{
     AttributeValue, Block, DType, Dialect, Dim, Function, Model, Op, Parameter, Program, Tensor,
     TensorType, Topology, ValueType, Var,
@@ -14,7 +13,6 @@ use lodstone_schema::Finding;
 use lodstone_schema::onnx::infer::{
     Bodies, Element, Inference, Options, ValueInfo, infer, infer_op, show_type,
 };
-use support::op;
 
 /// A time limit that none of these programs exceeds, even on a slow machine without optimization.
 const LONG: Duration = Duration::from_secs(20);

@@ -21,7 +21,7 @@ use lodstone_store::Location;
 use serde::Deserialize;
 
 fn golden(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/onnx_infer").join(name)
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../formats/tests/golden/onnx_infer").join(name)
 }
 
 /// Kinds from the outside in, the element type, the dims.

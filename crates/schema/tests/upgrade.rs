@@ -29,7 +29,7 @@ struct Case {
 }
 
 fn directory() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/onnx_upgrade")
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../formats/tests/golden/onnx_upgrade")
 }
 
 fn cases() -> Vec<Case> {
