@@ -17,6 +17,7 @@ mod caffe2;
 mod evaluate;
 mod mxnet;
 mod paddle;
+mod pir;
 #[expect(dead_code, reason = "the tests of the executor use more of it")]
 #[path = "../../../paddle/tests/operators/recorded.rs"]
 mod recorded;
@@ -61,7 +62,8 @@ impl Case {
 }
 
 /// Dialects whose rules are tried here.
-const DIALECTS: [Dialect; 4] = [Dialect::Paddle, Dialect::Mxnet, Dialect::Caffe2, Dialect::Torch];
+const DIALECTS: [Dialect; 5] =
+    [Dialect::Paddle, Dialect::Pir, Dialect::Mxnet, Dialect::Caffe2, Dialect::Torch];
 
 /// Fails if a rule that is not listed has no case, or one that is listed has.
 fn untried(cases: &[Case]) -> impl FnOnce() -> Result<(), Failed> + Send + 'static {
@@ -102,6 +104,7 @@ fn main() {
     cases.extend(mxnet::cases());
     cases.extend(caffe2::cases());
     cases.extend(paddle::cases());
+    cases.extend(pir::cases());
     let untried = untried(&cases);
     let mut trials: Vec<Trial> = cases.into_iter().map(Case::trial).collect();
     trials.push(Trial::test("rules_without_a_case_are_listed", untried));
