@@ -9,6 +9,7 @@ mod derived;
 mod shapes;
 #[cfg(test)]
 mod tests;
+pub(crate) mod windows;
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;

@@ -1,12 +1,11 @@
 //! Operators that move elements: flipping, rolling, repeating, padding, unfolding.
 
 use lodstone_model::{DType, Dim};
-use lodstone_schema::Finding;
 use lodstone_schema::numbers::{exact, length};
 use lodstone_schema::paddle::Release;
 
-use super::conv::fitted;
 use super::operator::{Operator, Outcome, Rule};
+use crate::onnx::windows::{Pads, Rounding, Windows};
 use crate::onnx::{Value, int, text};
 
 pub(super) const RULES: &[(&str, Rule)] = &[
@@ -394,51 +393,37 @@ pub(super) fn unfold(op: &mut Operator<'_>) -> Outcome {
     let [size, strides, dilations] =
         [op.each("kernel_sizes", 2)?, op.each("strides", 2)?, op.each("dilations", 2)?];
     let paddings = op.ints("paddings")?;
-    let pairs = match paddings.as_slice() {
-        [rows, columns] => [[*rows, *rows], [*columns, *columns]],
-        [top, left, bottom, right] => [[*top, *bottom], [*left, *right]],
+    let pads = match paddings.as_slice() {
+        [_, _] => Pads::both(&paddings),
+        [_, _, _, _] => Pads::listed(&paddings)?,
         other => return Err(format!("expected 4 `paddings`, found {other:?}").into()),
     };
-    let wanted = [&size, &strides, &dilations];
-    if x.rank()? != 4 || wanted.into_iter().flatten().any(|number| *number < 1) {
-        return Err(format!(
-            "expected images, windows and strides of at least 1, found {wanted:?}"
-        )
-        .into());
+    if x.rank()? != 4 {
+        return Err(format!("expected images, found rank {}", x.rank()?).into());
     }
-    let spatial_dims = x.dims()?.split_off(2);
-    let pads = [pairs[0][0], pairs[1][0], pairs[0][1], pairs[1][1]];
-    let pads = fitted(&pads, &spatial_dims, &size, [&strides, &dilations])?;
-    let [top, left, bottom, right] = pads[..] else {
-        return Err(format!("expected 4 `paddings`, found {pads:?}").into());
-    };
-    let around = [[0, 0], [0, 0], [top, bottom], [left, right]];
-    let padded = padded(op, &x, &around, "constant", 0.0)?;
-    // The number of windows along a dim.
-    let count = |op: &Operator<'_>, axis: i64, [size, stride, dilation]: [i64; 3]| {
-        let dim = op.known_dim(&padded, axis)?;
-        let reach = (size - 1)
-            .checked_mul(dilation)
-            .and_then(|reach| dim.checked_sub(reach)?.checked_sub(1));
-        let count = reach.filter(|reach| *reach >= 0).map(|reach| reach / stride + 1);
-        count.ok_or_else(|| Finding::from(format!("expected windows that fit in a dim of {dim}")))
-    };
-    let ([high, wide], [down, right], [below, beside]) =
-        (pair(&size)?, pair(&strides)?, pair(&dilations)?);
-    let rows = count(op, 2, [high, down, below])?;
-    let columns = count(op, 3, [wide, right, beside])?;
-    if high.checked_mul(wide).is_none_or(|all| all > WIDEST) {
+    let dims = x.dims()?.split_off(2);
+    let windows = Windows::new(&size, &strides, &dilations, &pads)?.extended(&dims)?;
+    let Pads { begins, ends } = windows.pads();
+    let pairs = [[0; 2]; 2].into_iter().chain(begins.into_iter().zip(ends).map(<[i64; 2]>::from));
+    let padded = padded(op, &x, &pairs.collect::<Vec<_>>(), "constant", 0.0)?;
+    let counts = windows.counts(&dims, Rounding::Down)?;
+    if windows.size()? > WIDEST {
         return Err(format!("expected windows of at most {WIDEST} elements, found {size:?}").into());
     }
+    let [high, wide] = pair(&size)?;
     let mut parts = Vec::new();
-    for (row, column) in (0..high).flat_map(|row| (0..wide).map(move |column| (row, column))) {
-        let starts = [row * below, column * beside];
-        let ends = [starts[0] + (rows - 1) * down + 1, starts[1] + (columns - 1) * right + 1];
-        let part = op.steps(&padded, &[2, 3], [&starts, &ends, &[down, right]])?;
+    for place in (0..high).flat_map(|row| (0..wide).map(move |column| [row, column])) {
+        let taps = windows.iter().zip(&counts).zip(place);
+        let taps =
+            taps.map(|((window, count), tap)| window.tap(tap, *count).map(|it| (it.start, it.end)));
+        let (starts, ends): (Vec<_>, Vec<_>) =
+            taps.collect::<Outcome<Vec<_>>>()?.into_iter().unzip();
+        let part = op.steps(&padded, &[2, 3], [&starts, &ends, &strides])?;
         parts.push(op.unsqueeze(&part, &[2])?);
     }
     let all = op.concat(&parts.iter().collect::<Vec<_>>(), 2)?;
-    let dims = op.longs(&[0, -1, rows.saturating_mul(columns)]);
+    let columns = counts.iter().fold(1_i64, |all, count| all.saturating_mul(*count));
+    let dims = op.longs(&[0, -1, columns]);
     let y = op.call("Reshape", &[&all, &dims], [])?;
     op.put("Y", &y)
 }

@@ -5,6 +5,7 @@ use lodstone_schema::numbers::{known, length};
 use lodstone_schema::places::at;
 
 use super::operator::{Operator, Outcome, Rule};
+use crate::onnx::windows::Pads;
 use crate::onnx::{Value, int, ints};
 
 pub(super) const RULES: &[(&str, Rule)] = &[
@@ -54,7 +55,7 @@ fn deformable_conv(op: &mut Operator<'_>) -> Outcome {
     let paddings = op.each("paddings", 2)?;
     let attributes = [
         ints("strides", &strides),
-        ints("pads", &paddings.repeat(2)),
+        Pads::both(&paddings).attribute(),
         ints("dilations", &dilations),
         int("group", op.int("groups")?.max(1)),
         int("offset_group", op.int("deformable_groups")?.max(1)),
@@ -236,7 +237,7 @@ fn fold(op: &mut Operator<'_>) -> Outcome {
     let [image, block] = [op.each("output_sizes", 2)?, op.each("kernel_sizes", 2)?];
     let attributes = [
         ints("strides", &op.each("strides", 2)?),
-        ints("pads", &op.each("paddings", 4)?),
+        Pads::listed(&op.each("paddings", 4)?)?.attribute(),
         ints("dilations", &op.each("dilations", 2)?),
     ];
     let (image, block) = (op.longs(&image), op.longs(&block));

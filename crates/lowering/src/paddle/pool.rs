@@ -1,12 +1,11 @@
 //! Pooling.
 
 use lodstone_model::{Attribute, DType};
-
 use lodstone_schema::paddle::Release;
 
-use super::conv::{Pads, same_pads, spatial_dims};
 use super::operator::{Operator, Outcome, Rule};
-use crate::onnx::{Value, int, ints, text};
+use crate::onnx::windows::{Divisor, Padding, Pads, Rounding, Windows, bins, spatial_dims};
+use crate::onnx::{Value, int, ints};
 
 pub(super) const RULES: &[(&str, Rule)] = &[
     ("max_pool2d_with_index", |op| with_places(op, 2)),
@@ -14,9 +13,6 @@ pub(super) const RULES: &[(&str, Rule)] = &[
     ("pool2d", pool),
     ("pool3d", pool),
 ];
-
-/// The maximum number of windows along a dim that are computed one by one.
-pub(super) const MAX_WINDOWS: usize = 1 << 20;
 
 impl Operator<'_> {
     /// Whether the pool computes the maximum of each window rather than the mean.
@@ -28,6 +24,28 @@ impl Operator<'_> {
                 Err(format!("expected `max` or `avg` as `pooling_type`, found `{other}`").into())
             }
         }
+    }
+
+    /// Returns what sums of windows are divided by: up to 1.x, windows exceed the padding.
+    pub(super) fn divisor(&self) -> Outcome<Divisor> {
+        let is_pool = self.kind().starts_with("pool");
+        Ok(if self.flag("exclusive")? {
+            Divisor::Inside
+        } else if is_pool && !self.flag("adaptive")? && self.is_older_than(Release::new(2, 0)) {
+            Divisor::Whole
+        } else {
+            Divisor::Padded
+        })
+    }
+
+    /// Returns the windows of a pool, if their padding does not depend on unknown dims.
+    pub(super) fn pool_windows(&self, size: &[i64], dims: Option<&[i64]>) -> Outcome<Windows> {
+        let (strides, padding) = (self.each("strides", size.len())?, self.padding(size.len())?);
+        let padding = match self.flag("adaptive")? {
+            true => Padding::Explicit(Pads::none(size.len())),
+            false => padding,
+        };
+        Windows::padded(size, &strides, &vec![1; size.len()], &padding, dims)
     }
 }
 
@@ -59,7 +77,8 @@ fn with_places(op: &mut Operator<'_>, spatial: usize) -> Outcome {
     let spatial_dims = dims.get(2..).filter(|spatial_dims| spatial_dims.len() == spatial);
     let spatial_dims = spatial_dims.ok_or_else(|| format!("expected images, found {dims:?}"))?;
     let mut size = op.each("ksize", spatial)?;
-    let (mut strides, mut pads) = (op.each("strides", spatial)?, op.each("paddings", spatial)?);
+    let (mut strides, pads) = (op.each("strides", spatial)?, op.each("paddings", spatial)?);
+    let mut pads = Pads::both(&pads);
     if op.flag("adaptive")? {
         let pairs = spatial_dims.iter().zip(&size);
         let evenly = |(dim, count): (&i64, &i64)| dim.checked_rem(*count) == Some(0);
@@ -70,17 +89,13 @@ fn with_places(op: &mut Operator<'_>, spatial: usize) -> Outcome {
             .into());
         }
         size = pairs.map(|(dim, count)| dim / count).collect();
-        (strides, pads) = (size.clone(), vec![0; spatial]);
+        (strides, pads) = (size.clone(), Pads::none(spatial));
     } else if op.flag("global_pooling")? {
-        (size, pads) = (spatial_dims.to_vec(), vec![0; spatial]);
+        (size, pads) = (spatial_dims.to_vec(), Pads::none(spatial));
     }
     let count = spatial_dims.iter().try_fold(1_i64, |all, dim| all.checked_mul(*dim));
     let count = op.long(count.ok_or("the image is too large")?.max(1));
-    let attributes = [
-        ints("kernel_shape", &size),
-        ints("strides", &strides),
-        ints("pads", &[pads.clone(), pads].concat()),
-    ];
+    let attributes = [ints("kernel_shape", &size), ints("strides", &strides), pads.attribute()];
     // NaN is never the maximum.
     let x = op.numbered(&x, f32::MIN.into())?;
     let [y, places] = op.emit_all("MaxPool", &[Some(&x)], attributes)?;
@@ -108,132 +123,108 @@ fn maxima(op: &mut Operator<'_>, x: &Value, spatial: usize) -> Outcome {
         }
     } else {
         let (strides, pads) = (op.each("strides", spatial)?, op.each("paddings", spatial)?);
-        let attributes = [
-            ints("kernel_shape", &size),
-            ints("strides", &strides),
-            ints("pads", &[pads.clone(), pads].concat()),
-        ];
+        let pads = Pads::both(&pads).attribute();
+        let attributes = [ints("kernel_shape", &size), ints("strides", &strides), pads];
         let [y] = op.emit_all("MaxPool", &[Some(x)], attributes)?;
         y
     };
     op.put("Out", &y)
 }
 
-/// The sliding windows over a tensor.
-pub(super) struct Windows {
+/// A pool as ONNX has it.
+pub(super) struct Pool {
     /// The tensor, padded where ONNX's operator would pad it differently.
     pub(super) x: Value,
     /// The attributes of ONNX's operator.
     pub(super) attributes: Vec<Attribute>,
-    /// The padding that was added at the begin and the end of each spatial dim.
-    pub(super) around: Option<(Vec<i64>, Vec<i64>)>,
-    /// The factors of the means along each dim; empty if no correction is needed.
+    /// The padding that was added.
+    pub(super) around: Option<Pads>,
+    /// For each window along each dim, the factor of the mean of all of its elements: PaddlePaddle divides by another
+    /// number, which may be 0 or less if the window covers nothing of the tensor. Empty if no correction is needed.
     factors: Vec<Vec<f32>>,
 }
 
-impl Windows {
+impl Pool {
     pub(super) fn of(
         op: &mut Operator<'_>,
         x: &Value,
         size: &[i64],
         is_max: bool,
     ) -> Outcome<Self> {
-        let strides = op.each("strides", size.len())?;
-        let mut ceil = op.flag("ceil_mode")?;
-        let mut padding = match (op.pads(size.len())?, spatial_dims(x)) {
-            _ if op.flag("adaptive")? => Pads::Explicit(vec![0; 2 * size.len()]),
-            // With `auto_pad`, ONNX decides which padding counts and how many windows there are.
-            (Pads::Same, Some(dims)) => Pads::Explicit(same_pads(&dims, size, &strides)?),
-            (pads, _) => pads,
+        let ceil = op.flag("ceil_mode")?;
+        let Some(dims) = spatial_dims(x) else {
+            return Self::of_unknown(op, x, size, (is_max, ceil));
         };
-        let (mut x, mut factors, mut around) = (x.clone(), Vec::new(), None);
-        if spatial_dims(&x).is_none() {
-            let pads = over_unknown(op, &padding, size, &strides, ceil, is_max)?;
-            // The padding already makes the windows fit.
-            ceil &= matches!(padding, Pads::Explicit(_));
-            if let Some((begins, ends)) = pads {
-                x = padded(op, &x, &begins, &ends, f32::MIN)?;
-                (padding, ceil) = (Pads::Explicit(vec![0; 2 * size.len()]), false);
-            }
-        }
-        if let Pads::Explicit(pads) = &padding
-            && let Some(beyond) = beyond(op, &x, size, &strides, pads, ceil)?
-        {
-            let begins = pads.get(..size.len()).unwrap_or_default().to_vec();
-            x = padded(op, &x, &begins, &beyond.ends, if is_max { f32::MIN } else { 0.0 })?;
-            (padding, ceil) = (Pads::Explicit(vec![0; 2 * size.len()]), false);
-            factors = beyond.factors;
-            around = Some((begins, beyond.ends));
-        }
-        let how = match padding {
-            Pads::Same => text("auto_pad", "SAME_UPPER"),
-            Pads::Explicit(pads) => ints("pads", &pads),
+        // With `auto_pad`, ONNX decides which padding counts and how many windows there are.
+        let windows = op.pool_windows(size, Some(&dims))?;
+        let Some((around, factors)) = beyond(op, &windows, &dims, (is_max, ceil))? else {
+            let attributes = windows.of_pools(ceil);
+            return Ok(Self { x: x.clone(), attributes, around: None, factors: Vec::new() });
         };
-        let attributes = vec![
-            ints("kernel_shape", size),
-            ints("strides", &strides),
-            how,
-            int("ceil_mode", i64::from(ceil)),
-        ];
-        Ok(Self { x, attributes, around, factors })
+        let x = padded(op, x, &around, if is_max { f32::MIN } else { 0.0 })?;
+        let attributes = windows.bare().of_pools(false);
+        Ok(Self { x, attributes, around: Some(around), factors })
     }
-}
 
-/// Returns the padding at the begins and ends of dims of unknown size with which ONNX has as many windows as
-/// PaddlePaddle; `None` if it has anyway.
-///
-/// With `ceil_mode`, PaddlePaddle has a window that begins in the padding behind the tensor, and ONNX does not. There is
-/// none if the padding is not larger than what a window exceeds a stride by.
-fn over_unknown(
-    op: &Operator<'_>,
-    padding: &Pads,
-    size: &[i64],
-    strides: &[i64],
-    ceil: bool,
-    is_max: bool,
-) -> Outcome<Option<(Vec<i64>, Vec<i64>)>> {
-    let unknown =
-        |what: &str| Err(format!("the dims must be known for these windows: {what}").into());
-    if op.flag("adaptive")? {
-        return unknown("they are adaptive");
-    }
-    let counts_padding = !is_max && !op.flag("exclusive")?;
-    let exceeds = size.iter().zip(strides).any(|(size, stride)| size < stride);
-    let Pads::Explicit(pads) = padding else {
-        return match (counts_padding, ceil && exceeds) {
-            (true, _) => unknown("means count padding that depends on the dims"),
-            (_, true) => unknown("`ceil_mode` adds windows between strides"),
-            _ => Ok(None),
+    /// Returns the pool of a tensor whose dims are unknown, if ONNX has as many windows as PaddlePaddle, and they count the
+    /// same elements.
+    ///
+    /// With `ceil_mode`, PaddlePaddle has a window that begins in the padding behind the tensor, and ONNX does not. There is
+    /// none if the padding is not larger than what a window exceeds a stride by.
+    fn of_unknown(
+        op: &mut Operator<'_>,
+        x: &Value,
+        size: &[i64],
+        (is_max, ceil): (bool, bool),
+    ) -> Outcome<Self> {
+        let unknown =
+            |what: &str| Err(format!("the dims must be known for these windows: {what}").into());
+        if op.flag("adaptive")? {
+            return unknown("they are adaptive");
+        }
+        let counts_padding = !is_max && !op.flag("exclusive")?;
+        let strides = op.each("strides", size.len())?;
+        let pads = match op.padding(size.len())? {
+            Padding::Explicit(pads) => pads,
+            padding @ Padding::Same => {
+                let exceeds = size.iter().zip(&strides).any(|(size, stride)| size < stride);
+                if counts_padding {
+                    return unknown("means count padding that depends on the dims");
+                }
+                if ceil && exceeds {
+                    return unknown("`ceil_mode` adds windows between strides");
+                }
+                let [size, strides] = [("kernel_shape", size), ("strides", &strides)]
+                    .map(|(name, numbers)| ints(name, numbers));
+                // The padding makes the windows fit.
+                let attributes = vec![size, strides, padding.attribute(), int("ceil_mode", 0)];
+                return Ok(Self { x: x.clone(), attributes, around: None, factors: Vec::new() });
+            }
         };
-    };
-    let (begins, ends) =
-        pads.split_at_checked(size.len()).ok_or("expected pads at begins and ends")?;
-    if begins.iter().chain(ends).zip(size.iter().cycle()).any(|(pad, size)| pad >= size) {
-        return unknown("some consist of padding");
-    }
-    if counts_padding && begins != ends {
-        return unknown("means count padding that differs at the begin and the end");
-    }
-    if !ceil {
-        return Ok(None);
-    }
-    let is_free = ends
-        .iter()
-        .zip(size)
-        .zip(strides)
-        .all(|((end, size), stride)| *end <= size.saturating_sub(*stride));
-    if is_max {
-        let ends = ends.iter().zip(strides).map(|(end, stride)| end.saturating_add(stride - 1));
-        return Ok((!is_free).then(|| (begins.to_vec(), ends.collect())));
-    }
-    match is_free && !counts_padding {
-        true => Ok(None),
-        false => unknown("`ceil_mode` counts padding"),
+        let windows = Windows::of_pool(size, &strides, &pads)?;
+        if !windows.is_native() {
+            return unknown("some consist of padding");
+        }
+        if counts_padding && pads.begins != pads.ends {
+            return unknown("means count padding that differs at the begin and the end");
+        }
+        let is_free = !ceil || windows.begin_inside();
+        let (x, attributes) = match is_max {
+            true if !is_free => {
+                let around = windows.whole_of_any(Rounding::Up).pads();
+                (padded(op, x, &around, f32::MIN)?, windows.bare().of_pools(false))
+            }
+            false if ceil && (counts_padding || !is_free) => {
+                return unknown("`ceil_mode` counts padding");
+            }
+            _ => (x.clone(), windows.of_pools(ceil)),
+        };
+        Ok(Self { x, attributes, around: None, factors: Vec::new() })
     }
 }
 
 fn windows(op: &mut Operator<'_>, x: &Value, size: &[i64], is_max: bool) -> Outcome<Value> {
-    let Windows { x, mut attributes, factors, .. } = Windows::of(op, x, size, is_max)?;
+    let Pool { x, mut attributes, factors, .. } = Pool::of(op, x, size, is_max)?;
     if !is_max {
         attributes.push(int("count_include_pad", i64::from(!op.flag("exclusive")?)));
     }
@@ -248,118 +239,37 @@ fn windows(op: &mut Operator<'_>, x: &Value, size: &[i64], is_max: bool) -> Outc
     Ok(y)
 }
 
-/// Corrections for windows that differ from ONNX's, or divide by another number of elements.
-struct Beyond {
-    /// The padding at the end of each dim with which the last window fits.
-    ends: Vec<i64>,
-    /// For each window along each dim, the factor of the mean of all of its elements: PaddlePaddle divides by another
-    /// number, which may be 0 or less if the window covers nothing of the tensor.
-    factors: Vec<Vec<f32>>,
-}
-
-/// The begin and the end of a window along a dim, relative to the first element of the tensor.
-pub(super) struct Window {
-    begin: i64,
-    end: i64,
-}
-
-impl Operator<'_> {
-    /// Whether means of windows that exceed the padding are divided by the size of the window, as up to 1.x.
-    pub(super) fn windows_exceed_padding(&self) -> Outcome<bool> {
-        let is_pool = self.kind().starts_with("pool");
-        Ok(is_pool && !self.flag("adaptive")? && self.is_older_than(Release::new(2, 0)))
-    }
-}
-
-impl Window {
-    /// Returns the window that begins at a position along a dim of `dim` elements, with `before` elements of padding at
-    /// the begin. PaddlePaddle assumes the same padding at the end, which a window does not exceed; up to 1.x, it
-    /// `exceeds` the padding.
-    pub(super) fn at(begin: i64, size: i64, dim: i64, before: i64, exceeds: bool) -> Self {
-        let end = begin + size;
-        Self { begin, end: if exceeds { end } else { end.min(dim + before) } }
-    }
-
-    /// Returns the elements of the tensor that the window covers.
-    pub(super) fn inside(&self, dim: i64) -> std::ops::Range<i64> {
-        self.begin.max(0)..self.end.min(dim)
-    }
-
-    /// Returns the number by which the sum is divided: elements of the tensor only, or all.
-    pub(super) fn count(&self, dim: i64, exclusive: bool) -> i64 {
-        let inside = self.inside(dim);
-        if exclusive { inside.end - inside.start } else { self.end - self.begin }
-    }
-}
-
-/// Returns the corrections for windows that ONNX omits or counts differently, if there are any. For maxima, `adaptive`
-/// only changes the number of windows.
+/// Returns the padding with which all windows are whole and the factors of their means, if ONNX omits windows or counts
+/// their elements differently. For maxima, `adaptive` only changes the number of windows.
 fn beyond(
     op: &Operator<'_>,
-    x: &Value,
-    size: &[i64],
-    strides: &[i64],
-    pads: &[i64],
-    ceil: bool,
-) -> Outcome<Option<Beyond>> {
-    let (adaptive, exclusive, is_max) =
-        (op.flag("adaptive")?, op.flag("exclusive")?, op.pools_maxima()?);
-    let old = op.windows_exceed_padding()?;
-    let (begins, ends) =
-        pads.split_at_checked(size.len()).ok_or("expected pads at begins and ends")?;
-    let Some(dims) = spatial_dims(x) else { return Ok(None) };
-    let numbers = [size, strides, pads, &dims].into_iter().flatten();
-    if numbers.into_iter().any(|number| number.unsigned_abs() > u64::from(u32::MAX >> 1)) {
-        return Err(format!("windows of {size:?} over {dims:?} are too large").into());
-    }
-    if size.iter().chain(strides).any(|number| *number < 1) {
-        return Ok(None);
-    }
-    let (mut lacking, mut factors, mut is_other) = (Vec::new(), Vec::new(), adaptive);
-    let pads = begins.iter().copied().zip(ends);
-    let windows = size.iter().zip(&dims).zip(strides.iter().copied().zip(pads));
-    for ((size, dim), (stride, (before, after))) in windows {
-        let rest = dim + before + after - size;
-        let last = match (adaptive, ceil) {
-            (true, _) => size - 1,
-            // Rounded towards 0: if the padded dim is too small by less than a stride, there is one window.
-            (false, true) => (rest + stride - 1) / stride,
-            (false, false) => rest / stride,
-        };
-        if last < 0 {
-            return Ok(None);
+    windows: &Windows,
+    dims: &[i64],
+    (is_max, ceil): (bool, bool),
+) -> Outcome<Option<(Pads, Vec<Vec<f32>>)>> {
+    let (adaptive, divisor) = (op.flag("adaptive")?, op.divisor()?);
+    let rounding = if ceil { Rounding::Up } else { Rounding::Down };
+    let Pads { begins, ends } = windows.pads();
+    let (mut whole, mut factors, mut is_other) = (Vec::new(), Vec::new(), adaptive);
+    for ((window, dim), end) in windows.over(dims)?.zip(ends) {
+        let size = window.kernel();
+        let count = if adaptive { size } else { window.count(dim, rounding)? };
+        let (divisors, needed) =
+            (window.divisors(dim, count, divisor)?, window.end_of(dim, count)?);
+        is_other |= !window.fits(dim)?;
+        is_other |= (0..count).any(|number| window.inside(number, dim).is_empty());
+        if !is_max && divisor != Divisor::Inside {
+            is_other |= needed > end || divisors.iter().any(|divisor| *divisor != size);
         }
-        is_other |= rest < 0;
-        let windows = (0..=last).take(MAX_WINDOWS + 1);
-        let windows =
-            windows.map(|number| Window::at(number * stride - before, *size, *dim, before, old));
-        let windows = windows.collect::<Vec<Window>>();
-        if windows.len() > MAX_WINDOWS {
-            return Err(
-                format!("expected at most {MAX_WINDOWS} windows, found {}", last + 1).into()
-            );
-        }
-        is_other |= windows.iter().any(|window| window.inside(*dim).is_empty());
-        if !is_max && !exclusive {
-            is_other |= windows.iter().any(|window| window.count(*dim, false) != *size);
-            is_other |= last * stride - before + size > dim + after;
-        }
-        lacking.push(last * stride + size - dim - before);
-        let factor = |window: &Window| *size as f32 / window.count(*dim, exclusive) as f32;
-        factors.push(windows.iter().map(factor).collect());
+        whole.push(needed);
+        factors.push(divisors.iter().map(|divisor| size as f32 / *divisor as f32).collect());
     }
-    Ok(is_other.then_some(Beyond { ends: lacking, factors }))
+    Ok(is_other.then_some((Pads { begins, ends: whole }, factors)))
 }
 
-/// Pads the begin and the end of each spatial dim; negative pads crop.
-pub(super) fn padded(
-    op: &mut Operator<'_>,
-    x: &Value,
-    begins: &[i64],
-    ends: &[i64],
-    number: f32,
-) -> Outcome<Value> {
-    let pads = op.longs(&[&[0, 0], begins, &[0, 0], ends].concat());
+/// Pads the spatial dims; negative pads crop.
+pub(super) fn padded(op: &mut Operator<'_>, x: &Value, pads: &Pads, number: f32) -> Outcome<Value> {
+    let pads = op.longs(&pads.of_images());
     let number = op.number(x.dtype(), number.into())?;
     op.call("Pad", &[x, &pads, &number], [])
 }
@@ -398,8 +308,7 @@ fn cells_of_unknown(
     op.concat(&cells.iter().collect::<Vec<_>>(), axis)
 }
 
-/// Reduces a number of cells for each dim to their mean or maximum; cell `i` of `n` spans `i * dim / n`, rounded down, to
-/// `(i + 1) * dim / n`, rounded up.
+/// Reduces a number of cells for each dim to their mean or maximum.
 fn cells(op: &mut Operator<'_>, x: &Value, size: &[i64], kind: &str) -> Outcome<Value> {
     let mut y = x.clone();
     for (axis, count) in (2..).zip(size) {
@@ -407,12 +316,11 @@ fn cells(op: &mut Operator<'_>, x: &Value, size: &[i64], kind: &str) -> Outcome<
             y = cells_of_unknown(op, &y, axis, *count, kind)?;
             continue;
         };
-        if *count < 1 || *count > dim.max(1) * 64 {
+        if *count < 1 || *count > dim.max(1).saturating_mul(MAX_CELLS) {
             return Err(format!("expected at least 1 cell of a dim of {dim}, found {count}").into());
         }
-        let cells = (0..*count).map(|cell| {
-            let (begin, end) = (cell * dim / count, ((cell + 1) * dim + count - 1) / count);
-            let cell = op.slice(&y, axis, begin, end)?;
+        let cells = bins(*count, dim)?.into_iter().map(|cell| {
+            let cell = op.slice(&y, axis, cell.start, cell.end)?;
             op.reduce(kind, &cell, &[axis], true)
         });
         let cells = cells.collect::<Outcome<Vec<_>>>()?;

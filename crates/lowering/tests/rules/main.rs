@@ -23,6 +23,7 @@ mod pir;
 mod recorded;
 mod tables;
 mod torch;
+mod windows;
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -109,5 +110,6 @@ fn main() {
     let mut trials: Vec<Trial> = cases.into_iter().map(Case::trial).collect();
     trials.push(Trial::test("rules_without_a_case_are_listed", untried));
     trials.extend(tables::trials());
+    trials.extend(windows::trials());
     libtest_mimic::run(&arguments, trials).exit();
 }

@@ -3,7 +3,8 @@
 use lodstone_model::Attribute;
 
 use crate::mxnet::attributes::wrong;
-use crate::mxnet::node::{Node, Outcome, Rule, known_dims, rank_of, required_dim};
+use crate::mxnet::node::{Node, Outcome, Rule, known_dims, required_dim};
+use crate::onnx::windows::{Pads, Windows};
 use crate::onnx::{Value, int, ints};
 
 pub(super) const RULES: &[(&str, Rule)] = &[
@@ -34,21 +35,6 @@ impl Node<'_> {
             }
             _ => Ok(is_last),
         }
-    }
-
-    /// Moves the last dim to the second place.
-    pub(super) fn channels_to_front(&mut self, x: &Value) -> Outcome {
-        let rank = rank_of(x)?;
-        let last = rank.number() - 1;
-        let order: Vec<i64> = [0, last].into_iter().chain(1..last).take(rank.count()).collect();
-        self.transpose(x, &order)
-    }
-
-    /// Moves the second dim to the last place.
-    pub(super) fn channels_to_back(&mut self, x: &Value) -> Outcome {
-        let rank = rank_of(x)?;
-        let order = [0].into_iter().chain(2..rank.number()).chain([1]);
-        self.transpose(x, &order.take(rank.count()).collect::<Vec<i64>>())
     }
 
     /// Returns a tuple with a number for each spatial dim.
@@ -94,41 +80,39 @@ impl Node<'_> {
     }
 }
 
-/// What convolutions have in common.
-struct Geometry {
-    kernel: Vec<i64>,
-    strides: Vec<i64>,
-    dilations: Vec<i64>,
-    pads: Vec<i64>,
-    groups: i64,
+/// Returns the windows of a convolution.
+pub(super) fn dilated(node: &Node<'_>) -> Outcome<Windows> {
+    let kernel = node.kernel()?;
+    let count = kernel.len();
+    let (strides, dilations) =
+        (node.each("stride", count, 1, 1)?, node.each("dilate", count, 1, 1)?);
+    Windows::new(&kernel, &strides, &dilations, &Pads::both(&node.each("pad", count, 0, 0)?))
 }
 
-impl Geometry {
-    fn of(node: &Node<'_>) -> Outcome<Self> {
-        let kernel = node.kernel()?;
-        let count = kernel.len();
-        let groups = node.attributes.int("num_group", 1)?;
-        if groups < 1 {
-            return Err(wrong("num_group", "a positive number", &groups.to_string()));
-        }
-        Ok(Self {
-            strides: node.each("stride", count, 1, 1)?,
-            dilations: node.each("dilate", count, 1, 1)?,
-            pads: node.each("pad", count, 0, 0)?,
-            kernel,
-            groups,
-        })
+/// Returns a number of groups.
+pub(super) fn groups(node: &Node<'_>, name: &str) -> Outcome<i64> {
+    match node.attributes.int(name, 1)? {
+        groups @ 1.. => Ok(groups),
+        groups => Err(wrong(name, "a positive number", &groups.to_string())),
     }
+}
 
-    fn attributes(&self, pads: &[i64]) -> Vec<Attribute> {
-        vec![
-            ints("kernel_shape", &self.kernel),
-            ints("strides", &self.strides),
-            ints("dilations", &self.dilations),
-            ints("pads", &[pads, pads].concat()),
-            int("group", self.groups),
-        ]
-    }
+/// Convolves operands that have the channels first.
+fn convolved(
+    node: &mut Node<'_>,
+    kind: &str,
+    (operands, bias): ([&Value; 2], Option<&Value>),
+    (windows, groups): (&Windows, i64),
+    more: Option<Attribute>,
+) -> Outcome {
+    let attributes = [
+        ints("kernel_shape", &windows.kernel()),
+        ints("strides", &windows.strides()),
+        ints("dilations", &windows.dilations()),
+        windows.pads().attribute(),
+        int("group", groups),
+    ];
+    node.convolve(kind, operands, bias, attributes.into_iter().chain(more))
 }
 
 /// Fails if the filters are not those that the attribute `num_filter` counts.
@@ -143,59 +127,34 @@ fn check_filters(node: &Node<'_>, weight: &Value, axis: i64, groups: i64) -> Out
 
 fn convolution(node: &mut Node<'_>) -> Outcome {
     let (mut x, mut weight, bias) = (node.input(0)?, node.input(1)?, node.bias(2, false)?);
-    let geometry = Geometry::of(node)?;
+    let windows = (&dilated(node)?, groups(node, "num_group")?);
     check_filters(node, &weight, 0, 1)?;
-    let is_last = node.channels_last(Some(geometry.kernel.len()))?;
+    let is_last = node.channels_last(Some(windows.0.rank()))?;
     if is_last {
         x = node.channels_to_front(&x)?;
         weight = node.channels_to_front(&weight)?;
     }
-    let inputs = [Some(&x), Some(&weight), bias.as_ref()];
-    let inputs = if bias.is_some() { &inputs[..] } else { &inputs[..2] };
-    let [y] = node.emit_all("Conv", inputs, geometry.attributes(&geometry.pads))?;
+    let y = convolved(node, "Conv", ([&x, &weight], bias.as_ref()), windows, None)?;
     if is_last { node.channels_to_back(&y) } else { Ok(y) }
 }
 
 fn deconvolution(node: &mut Node<'_>) -> Outcome {
     let (mut x, mut weight, bias) = (node.input(0)?, node.input(1)?, node.bias(2, true)?);
-    let geometry = Geometry::of(node)?;
-    let count = geometry.kernel.len();
+    let (mut windows, groups) = (dilated(node)?, groups(node, "num_group")?);
+    let count = windows.rank();
     let is_last = node.channels_last(Some(count))?;
     if is_last {
         x = node.channels_to_front(&x)?;
         weight = node.channels_to_front(&weight)?;
     }
-    check_filters(node, &weight, 1, geometry.groups)?;
+    check_filters(node, &weight, 1, groups)?;
     let target = node.each("target_shape", count, 0, 0)?;
-    let adjust = node.each("adj", count, 0, 0)?;
-    let (pads, adjust) = match target.iter().any(|size| *size != 0) {
-        true => fitted(&geometry, &x, &target)?,
-        false => (geometry.pads.clone(), adjust),
-    };
-    let mut attributes = geometry.attributes(&pads);
-    attributes.push(ints("output_padding", &adjust));
-    let inputs = [Some(&x), Some(&weight), bias.as_ref()];
-    let inputs = if bias.is_some() { &inputs[..] } else { &inputs[..2] };
-    let [y] = node.emit_all("ConvTranspose", inputs, attributes)?;
-    if is_last { node.channels_to_back(&y) } else { Ok(y) }
-}
-
-/// Returns the padding and the additional elements at the ends with which a result has the dims `target`.
-fn fitted(geometry: &Geometry, x: &Value, target: &[i64]) -> Outcome<(Vec<i64>, Vec<i64>)> {
-    let dims = known_dims(x)?;
-    let spatial = dims.get(2..).unwrap_or_default();
-    let (mut pads, mut adjust) = (Vec::new(), Vec::new());
-    let windows = geometry.kernel.iter().zip(&geometry.dilations).zip(&geometry.strides);
-    for (((kernel, dilation), stride), (dim, target)) in windows.zip(spatial.iter().zip(target)) {
-        let reach = dilation.saturating_mul(kernel - 1).saturating_add(1);
-        let full = stride.saturating_mul(dim - 1).saturating_add(reach);
-        let total = full.saturating_sub(*target);
-        if total < 0 {
-            let found = format!("{target:?}");
-            return Err(wrong("target_shape", &format!("at most {full}"), &found));
-        }
-        adjust.push(total % 2);
-        pads.push((total + 1) / 2);
+    let mut adjust = node.each("adj", count, 0, 0)?;
+    if target.iter().any(|size| *size != 0) {
+        (windows, adjust) = windows.shrunk(&known_dims(&x)?.split_off(2), &target)?;
     }
-    Ok((pads, adjust))
+    let adjust = Some(ints("output_padding", &adjust));
+    let operands = ([&x, &weight], bias.as_ref());
+    let y = convolved(node, "ConvTranspose", operands, (&windows, groups), adjust)?;
+    if is_last { node.channels_to_back(&y) } else { Ok(y) }
 }

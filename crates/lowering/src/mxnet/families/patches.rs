@@ -1,11 +1,13 @@
 //! Comparison and sampling of patches: correlation and deformable convolution.
 
+use lodstone_model::Attribute;
 use lodstone_schema::numbers::length;
-use lodstone_schema::places::at;
 
+use super::conv::{dilated, groups};
 use super::spatial::{image_size, sampled};
 use crate::mxnet::attributes::wrong;
-use crate::mxnet::node::{Node, Outcome, Rule, required_dim};
+use crate::mxnet::node::{Node, Outcome, Rule, product, required_dim};
+use crate::onnx::windows::Windows;
 use crate::onnx::{Value, int, ints, text};
 
 pub(super) const RULES: &[(&str, Rule)] = &[
@@ -80,12 +82,11 @@ fn correlation(node: &mut Node<'_>) -> Outcome {
     node.call("AveragePool", &[&all], attributes)
 }
 
-/// The dims of a deformable convolution.
+/// The windows of a deformable convolution.
 struct Taps {
-    kernel: Vec<i64>,
-    strides: Vec<i64>,
-    dilations: Vec<i64>,
-    pads: Vec<i64>,
+    windows: Windows,
+    /// The number of taps.
+    count: i64,
     /// The groups of channels with offsets of their own.
     groups: i64,
 }
@@ -93,46 +94,33 @@ struct Taps {
 impl Taps {
     fn of(node: &Node<'_>) -> Outcome<Self> {
         let kernel = node.kernel()?;
-        if kernel.len() != 2 || kernel.iter().product::<i64>() > 1 << 12 {
+        let windows = dilated(node)?;
+        let count = windows.size()?;
+        if kernel.len() != 2 || count > 1 << 12 {
             return Err(wrong("kernel", "two small numbers", &format!("{kernel:?}")));
         }
-        let groups = node.attributes.int("num_deformable_group", 1)?;
-        if groups < 1 {
-            return Err(wrong("num_deformable_group", "a positive number", &groups.to_string()));
-        }
-        Ok(Self {
-            strides: node.each("stride", 2, 1, 1)?,
-            dilations: node.each("dilate", 2, 1, 1)?,
-            pads: node.each("pad", 2, 0, 0)?,
-            kernel,
-            groups,
-        })
-    }
-
-    fn count(&self) -> i64 {
-        self.kernel.iter().product()
+        Ok(Self { windows, count, groups: groups(node, "num_deformable_group")? })
     }
 
     /// Returns the rows (axis 0) or columns (axis 1) of all taps without offsets: `[taps, height, width]`.
     fn places(&self, node: &mut Node<'_>, axis: usize, rows: i64, columns: i64) -> Outcome {
-        let all = self.count().saturating_mul(rows).saturating_mul(columns);
+        let all = self.count.saturating_mul(rows).saturating_mul(columns);
         if all > 1 << 24 {
             return Err(format!("{all} taps are too many").into());
         }
-        let (stride, dilation) = (at(&self.strides, axis)?, at(&self.dilations, axis)?);
-        let (pad, wide) = (at(&self.pads, axis)?, at(&self.kernel, 1)?);
+        let (window, wide) = (self.windows.along(axis)?, self.windows.along(1)?.kernel());
         let mut places = Vec::new();
-        for tap in 0..self.count() {
-            let step = if axis == 0 { tap / wide } else { tap % wide };
+        for tap in 0..self.count {
+            let tap = if axis == 0 { tap / wide } else { tap % wide };
             for row in 0..rows {
                 for column in 0..columns {
-                    let window = if axis == 0 { row } else { column };
+                    let number = if axis == 0 { row } else { column };
                     #[expect(clippy::cast_precision_loss, reason = "images are small")]
-                    places.push((window * stride - pad + step * dilation) as f32);
+                    places.push(window.place(number, tap) as f32);
                 }
             }
         }
-        let dims = [self.count(), rows, columns].map(i64::unsigned_abs);
+        let dims = [self.count, rows, columns].map(i64::unsigned_abs);
         Ok(node.floats(&places, &dims))
     }
 }
@@ -145,15 +133,15 @@ fn deformable(node: &mut Node<'_>, is_modulated: bool) -> Outcome {
     let mask = if is_modulated { Some(node.input(2)?) } else { None };
     let (weight, bias) = (node.input(first)?, node.bias(first + 1, false)?);
     let taps = Taps::of(node)?;
-    let groups = node.attributes.int("num_group", 1)?;
+    let groups = groups(node, "num_group")?;
     let filters = node.attributes.int("num_filter", None)?;
     node.attributes.ignore(&["im2col_step"]);
-    if node.channels_last(Some(2))? || required_dim(&weight, 0)? != filters || groups < 1 {
+    if node.channels_last(Some(2))? || required_dim(&weight, 0)? != filters {
         return Err(format!("expected {filters} filters in the layout NCHW").into());
     }
     let (height, width) = image_size(&x)?;
     let (rows, columns) = image_size(&offsets)?;
-    let (channels, count) = (required_dim(&x, 1)?, taps.count());
+    let (channels, count) = (required_dim(&x, 1)?, taps.count);
     if channels % taps.groups != 0 || required_dim(&offsets, 1)? != taps.groups * count * 2 {
         return Err(format!("expected {} offsets", taps.groups * count * 2).into());
     }
@@ -200,30 +188,19 @@ fn deformable(node: &mut Node<'_>, is_modulated: bool) -> Outcome {
     let samples = node.mul(&samples, &weights)?;
     let samples = node.reshape_to(&samples, &[-1, channels * count, rows, columns])?;
     let weight = node.reshape_to(&weight, &[filters, -1, 1, 1])?;
-    let inputs = [Some(&samples), Some(&weight), bias.as_ref()];
-    let inputs = if bias.is_some() { &inputs[..] } else { &inputs[..2] };
-    let [y] = node.emit_all("Conv", inputs, [int("group", groups)])?;
-    Ok(y)
+    node.convolve("Conv", [&samples, &weight], bias.as_ref(), [int("group", groups)])
 }
 
 /// Returns the patches of an image: `[batch, channels * taps, patches]`.
 fn image_to_columns(node: &mut Node<'_>) -> Outcome {
     let [x] = node.exactly()?;
-    let kernel = node.kernel()?;
-    let count = kernel.len();
-    let taps: i64 = crate::mxnet::node::product(&kernel)?;
+    let windows = dilated(node)?;
+    let taps = product(&windows.kernel())?;
     let channels = required_dim(&x, 1)?;
-    let parts = crate::mxnet::node::product(&[channels, taps])?;
+    let parts = product(&[channels, taps])?;
     if parts > MAX_CHANNELS {
         return Err(format!("{channels} channels of {taps} taps are too many").into());
     }
-    let pads = node.each("pad", count, 0, 0)?;
-    let attributes = [
-        ints("strides", &node.each("stride", count, 1, 1)?),
-        ints("dilations", &node.each("dilate", count, 1, 1)?),
-        ints("pads", &[pads.clone(), pads].concat()),
-        int("group", channels),
-    ];
     // Each filter takes one tap of its channel.
     let places = node.range(taps)?;
     let column = node.unsqueeze(&places, &[1])?;
@@ -231,7 +208,9 @@ fn image_to_columns(node: &mut Node<'_>) -> Outcome {
     let marks = node.cast(&marks, x.dtype())?;
     let reps = node.longs(&[channels, 1]);
     let filters = node.call("Tile", &[&marks, &reps], [])?;
-    let filters = node.reshape_to(&filters, &[vec![parts, 1], kernel].concat())?;
+    let filters = node.reshape_to(&filters, &[vec![parts, 1], windows.kernel()].concat())?;
+    let [strides, dilations, pads] = of_columns(&windows);
+    let attributes = [strides, dilations, pads, int("group", channels)];
     let y = node.call("Conv", &[&x, &filters], attributes)?;
     node.reshape_to(&y, &[0, parts, -1])
 }
@@ -239,18 +218,17 @@ fn image_to_columns(node: &mut Node<'_>) -> Outcome {
 /// Adds patches to the image that they come from.
 fn columns_to_image(node: &mut Node<'_>) -> Outcome {
     let [x] = node.exactly()?;
-    let kernel = node.kernel()?;
-    let count = kernel.len();
-    let size = node.each("output_size", count, 1, 1)?;
-    crate::mxnet::node::product(&size)?;
-    let pads = node.each("pad", count, 0, 0)?;
-    let attributes = [
-        ints("strides", &node.each("stride", count, 1, 1)?),
-        ints("dilations", &node.each("dilate", count, 1, 1)?),
-        ints("pads", &[pads.clone(), pads].concat()),
-    ];
-    let (size, kernel) = (node.longs(&size), node.longs(&kernel));
-    node.call("Col2Im", &[&x, &size, &kernel], attributes)
+    let windows = dilated(node)?;
+    let size = node.each("output_size", windows.rank(), 1, 1)?;
+    product(&size)?;
+    let (size, kernel) = (node.longs(&size), node.longs(&windows.kernel()));
+    node.call("Col2Im", &[&x, &size, &kernel], of_columns(&windows))
+}
+
+/// Returns the attributes of windows whose size is an operand.
+fn of_columns(windows: &Windows) -> [Attribute; 3] {
+    let (strides, dilations) = (windows.strides(), windows.dilations());
+    [ints("strides", &strides), ints("dilations", &dilations), windows.pads().attribute()]
 }
 
 impl Node<'_> {

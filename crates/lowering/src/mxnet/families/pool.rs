@@ -7,149 +7,94 @@
 //! ONNX's pools have neither padding as large as a window nor windows behind the image, so that images are padded before
 //! where windows may reach that far.
 
-use lodstone_model::{Attribute, DType, Tensor};
+use lodstone_model::{DType, Tensor};
 use lodstone_schema::numbers::length;
 use lodstone_store::Blob;
 
 use crate::mxnet::attributes::wrong;
-use crate::mxnet::node::{MAX_PARTS, Node, Outcome, Rule, rank};
-use crate::onnx::{Value, int, ints, tensor, text};
+use crate::mxnet::node::{Node, Outcome, Rule, rank};
+use crate::onnx::windows::{Divisor, Pads, Rounding, Windows, spatial_dims};
+use crate::onnx::{Value, int, tensor, text};
 
 pub(super) const RULES: &[(&str, Rule)] =
     &[("Pooling", Rule::One(pooling)), ("Pooling_v1", Rule::One(pooling_v1))];
 
 /// The windows of a pool.
-#[derive(Clone)]
-struct Windows {
-    kernel: Vec<i64>,
-    strides: Vec<i64>,
-    pads: Vec<i64>,
-    /// The number of windows along each dim, and the dims, if they are known.
-    counts: Option<Vec<(i64, i64)>>,
-    convention: &'static str,
+struct Pool {
+    windows: Windows,
+    /// The windows with padding at the ends that all of them fit into: of known dims no more than that.
+    whole: Windows,
+    /// The spatial dims, if they are known.
+    dims: Option<Vec<i64>>,
+    rounding: Rounding,
 }
 
-impl Windows {
+impl Pool {
     fn of(node: &Node<'_>, x: &Value, conventions: &[&'static str]) -> Outcome<Self> {
         let kernel = node.kernel()?;
         let count = kernel.len();
         let convention = node.attributes.word("pooling_convention", conventions, "valid")?;
-        let mut windows = Self {
-            strides: node.each("stride", count, 1, 1)?,
-            pads: node.each("pad", count, 0, 0)?,
-            kernel,
-            counts: None,
-            convention,
+        let rounding = match convention {
+            "valid" => Rounding::Down,
+            "full" => Rounding::Up,
+            _ => Rounding::Steps,
         };
+        let pads = Pads::both(&node.each("pad", count, 0, 0)?);
+        let windows = Windows::of_pool(&kernel, &node.each("stride", count, 1, 1)?, &pads)?;
         if rank(x)? != length(count).saturating_add(2) {
             return Err(format!("expected data of rank {}, found {}", count + 2, x.rank()?).into());
         }
-        if convention == "same" && count != 1 {
+        if rounding == Rounding::Steps && count != 1 {
             return Err(wrong("pooling_convention", "`same` with one spatial dim", "more"));
         }
-        if let Some(dims) = x.known_dims().as_deref().and_then(|dims| dims.get(2..)) {
-            windows.counts = Some(windows.counted(dims)?);
-        }
-        Ok(windows)
-    }
-
-    fn counted(&self, dims: &[i64]) -> Outcome<Vec<(i64, i64)>> {
-        let mut counts = Vec::new();
-        for (((dim, kernel), stride), pad) in
-            dims.iter().zip(&self.kernel).zip(&self.strides).zip(&self.pads)
-        {
-            let all = dim.saturating_add(pad.saturating_mul(2));
-            let rest = all.saturating_sub(*kernel);
-            if rest < 0 && self.convention != "same" {
-                return Err(format!("the kernel {kernel} exceeds the padded dim {all}").into());
+        let dims = spatial_dims(x);
+        let whole = match &dims {
+            Some(dims) => {
+                for (window, dim) in windows.over(dims)? {
+                    if rounding != Rounding::Steps && !window.fits(dim)? {
+                        let kernel = window.kernel();
+                        return Err(
+                            format!("the kernel {kernel} exceeds the padded dim of {dim}").into()
+                        );
+                    }
+                }
+                windows.whole(dims, rounding)?
             }
-            let count = match self.convention {
-                "valid" => rest / stride + 1,
-                "full" => rest.saturating_add(stride - 1) / stride + 1,
-                _ => all.saturating_add(stride - 1) / stride,
-            };
-            counts.push((count, *dim));
+            None => windows.whole_of_any(rounding),
+        };
+        Ok(Self { windows, whole, dims, rounding })
+    }
+
+    /// Returns windows as ONNX may have them, and whether the runtime rounds their number up: where dims are unknown and no
+    /// window begins behind the image, whatever they are.
+    fn fitted(&self) -> (&Windows, bool) {
+        let is_ceil = self.rounding == Rounding::Up && self.windows.begin_inside();
+        match self.dims.is_none() && is_ceil {
+            true => (&self.windows, true),
+            false => (&self.whole, false),
         }
-        Ok(counts)
-    }
-
-    /// Returns the padding at the ends with which all windows fit, and no more: of known dims, or of any.
-    fn ends(&self) -> Vec<i64> {
-        let sizes = self.kernel.iter().zip(self.strides.iter().zip(&self.pads));
-        match &self.counts {
-            Some(counts) => {
-                let ends =
-                    counts.iter().zip(sizes).map(|((count, dim), (kernel, (stride, pad)))| {
-                        let begin = count.saturating_sub(1).saturating_mul(*stride);
-                        let reach = begin.saturating_add(*kernel);
-                        reach.saturating_sub(dim.saturating_add(*pad)).max(*pad)
-                    });
-                ends.collect()
-            }
-            None => {
-                let ends = sizes.map(|(kernel, (stride, pad))| match self.convention {
-                    "full" => pad.saturating_add(stride - 1),
-                    "same" => pad.saturating_add(kernel - 1),
-                    _ => *pad,
-                });
-                ends.collect()
-            }
-        }
-    }
-
-    /// Returns the padding at both ends, and whether the runtime rounds the number of windows up: where dims are unknown
-    /// and no window begins behind the image, whatever they are.
-    fn padding(&self) -> (Vec<i64>, bool) {
-        let reach =
-            self.strides.iter().zip(&self.pads).map(|(stride, pad)| stride.saturating_add(*pad));
-        let are_inside = reach.zip(&self.kernel).all(|(reach, kernel)| reach <= *kernel);
-        match self.counts.is_none() && self.convention == "full" && are_inside {
-            true => ([self.pads.clone(), self.pads.clone()].concat(), true),
-            false => (self.whole_padding(), false),
-        }
-    }
-
-    /// Returns the padding at both ends with which all windows are whole.
-    fn whole_padding(&self) -> Vec<i64> {
-        [self.pads.clone(), self.ends()].concat()
-    }
-
-    /// Whether ONNX's pools have this padding: less than a window, so that each window has elements of the image.
-    fn has_native(&self, pads: &[i64]) -> bool {
-        pads.iter().zip(self.kernel.iter().cycle()).all(|(pad, kernel)| pad < kernel)
-    }
-
-    fn attributes(&self, pads: &[i64], is_ceil: bool) -> Vec<Attribute> {
-        vec![
-            ints("kernel_shape", &self.kernel),
-            ints("strides", &self.strides),
-            ints("pads", pads),
-            int("ceil_mode", i64::from(is_ceil)),
-        ]
     }
 
     /// Returns, along each dim, the size of a whole window divided by the size of each window: up to the end of the
     /// padding, or without padding. Returns `None` if all are whole.
     fn factors(&self, counts_padding: bool) -> Outcome<Option<Vec<Vec<f32>>>> {
-        let Some(counts) = &self.counts else { return Ok(None) };
+        let Some(dims) = &self.dims else { return Ok(None) };
+        let divisor = if counts_padding { Divisor::Padded } else { Divisor::Inside };
         let mut factors = Vec::new();
         let mut are_whole = true;
-        for (((count, dim), kernel), (stride, pad)) in
-            counts.iter().zip(&self.kernel).zip(self.strides.iter().zip(&self.pads))
-        {
-            if *count > MAX_PARTS {
-                return Err(format!("{count} windows are too many").into());
-            }
-            let size = |at: i64| {
-                let begin = at * stride - pad;
-                let (first, last) =
-                    if counts_padding { (begin, dim + pad) } else { (begin.max(0), *dim) };
-                ((begin + kernel).min(last) - first).max(0)
-            };
-            are_whole &= (0..*count).all(|at| size(at) == *kernel);
-            factors.push((0..*count).map(|at| share(*kernel, size(at))).collect());
+        for (window, dim) in self.windows.over(dims)? {
+            let kernel = window.kernel();
+            let sizes = window.divisors(dim, window.count(dim, self.rounding)?, divisor)?;
+            are_whole &= sizes.iter().all(|size| *size == kernel);
+            factors.push(sizes.iter().map(|size| share(kernel, *size)).collect());
         }
         Ok((!are_whole).then_some(factors))
+    }
+
+    /// Returns the number of elements of a window.
+    #[expect(clippy::cast_precision_loss, reason = "windows are small")]
+    fn size(&self) -> Outcome<f64> {
+        Ok(self.windows.size()? as f64)
     }
 }
 
@@ -164,17 +109,15 @@ pub(super) fn pooling(node: &mut Node<'_>) -> Outcome {
         node.attributes.ignore(&["kernel", "stride", "pad", "pooling_convention"]);
         global(node, &x, kind, p)?
     } else {
-        let windows = Windows::of(node, &x, &["valid", "full", "same"])?;
+        let pool = Pool::of(node, &x, &["valid", "full", "same"])?;
         match kind {
-            "max" => maxima(node, &x, &windows)?,
-            "avg" => means(node, &x, &windows, counts_padding)?,
+            "max" => maxima(node, &x, &pool)?,
+            "avg" => means(node, &x, &pool, counts_padding)?,
             "sum" => {
-                let y = padded_means(node, &x, &windows)?;
-                #[expect(clippy::cast_precision_loss, reason = "windows are small")]
-                let size = windows.kernel.iter().map(|it| *it as f64).product::<f64>();
-                node.times(&y, size)?
+                let y = padded_means(node, &x, &pool)?;
+                node.times(&y, pool.size()?)?
             }
-            _ => norms(node, &x, &windows, p)?,
+            _ => norms(node, &x, &pool, p)?,
         }
     };
     if is_last { node.channels_to_back(&y) } else { Ok(y) }
@@ -183,7 +126,7 @@ pub(super) fn pooling(node: &mut Node<'_>) -> Outcome {
 /// Returns the size of a whole window divided by that of a part; an empty part has the mean 0.
 #[expect(clippy::cast_precision_loss, reason = "windows are small")]
 fn share(whole: i64, part: i64) -> f32 {
-    if part == 0 { 0.0 } else { whole as f32 / part as f32 }
+    if part < 1 { 0.0 } else { whole as f32 / part as f32 }
 }
 
 fn exponent(p: Option<i64>) -> Outcome<i64> {
@@ -207,20 +150,19 @@ fn global(node: &mut Node<'_>, x: &Value, kind: &str, p: Option<i64>) -> Outcome
 }
 
 /// The maximum of each window. Padding is lower than any number.
-fn maxima(node: &mut Node<'_>, x: &Value, windows: &Windows) -> Outcome {
-    let (pads, is_ceil) = windows.padding();
-    if windows.has_native(&pads) {
-        let [y] = node.emit_all("MaxPool", &[Some(x)], windows.attributes(&pads, is_ceil))?;
+fn maxima(node: &mut Node<'_>, x: &Value, pool: &Pool) -> Outcome {
+    let (windows, is_ceil) = pool.fitted();
+    if windows.is_native() {
+        let [y] = node.emit_all("MaxPool", &[Some(x)], windows.of_pools(is_ceil))?;
         return Ok(y);
     }
-    let x = padded(node, x, &pads, lowest(x.dtype()))?;
+    let x = padded(node, x, &windows.pads(), lowest(x.dtype()))?;
     whole_maxima(node, &x, windows)
 }
 
 /// The maximum of each window of data that are already padded.
 fn whole_maxima(node: &mut Node<'_>, x: &Value, windows: &Windows) -> Outcome {
-    let none = vec![0; windows.kernel.len() * 2];
-    let [y] = node.emit_all("MaxPool", &[Some(x)], windows.attributes(&none, false))?;
+    let [y] = node.emit_all("MaxPool", &[Some(x)], windows.bare().of_pools(false))?;
     Ok(y)
 }
 
@@ -235,37 +177,29 @@ fn lowest(dtype: DType) -> f64 {
 }
 
 /// Pads the spatial dims.
-fn padded(node: &mut Node<'_>, x: &Value, pads: &[i64], number: f64) -> Outcome {
-    if pads.iter().all(|pad| *pad == 0) {
+fn padded(node: &mut Node<'_>, x: &Value, pads: &Pads, number: f64) -> Outcome {
+    if pads.is_none() {
         return Ok(x.clone());
     }
-    let (begins, ends) = pads.split_at(pads.len() / 2);
-    let pads = [&[0, 0], begins, &[0, 0], ends].concat();
-    let (pads, number) = (node.longs(&pads), node.number(x.dtype(), number)?);
+    let (pads, number) = (node.longs(&pads.of_images()), node.number(x.dtype(), number)?);
     node.call("Pad", &[x, &pads, &number], [text("mode", "constant")])
 }
 
 /// The mean of each window, with or without its padding.
-fn means(node: &mut Node<'_>, x: &Value, windows: &Windows, counts_padding: bool) -> Outcome {
-    let (pads, is_ceil) = windows.padding();
-    let has_native = windows.has_native(&pads);
-    let factors = windows.factors(counts_padding)?;
+fn means(node: &mut Node<'_>, x: &Value, pool: &Pool, counts_padding: bool) -> Outcome {
+    let (windows, is_ceil) = pool.fitted();
+    let is_native = windows.is_native();
     // Of known dims, a mean over whole windows is corrected by factors, unless the runtime divides by the same numbers.
-    let is_uncorrected = match (&factors, counts_padding) {
-        (None, true) => true,
-        (Some(_), true) => false,
-        (_, false) => has_native,
-    };
-    match (&windows.counts, factors) {
-        (Some(_), Some(factors)) if !is_uncorrected => scaled_means(node, x, windows, &factors),
-        (None, _)
-            if !(has_native && (is_ceil || !counts_padding || windows.convention == "valid")) =>
-        {
-            counted_means(node, x, windows, counts_padding)
+    let is_corrected = counts_padding || !is_native;
+    let divides_alike = is_ceil || !counts_padding || pool.rounding == Rounding::Down;
+    match pool.factors(counts_padding)? {
+        Some(factors) if is_corrected => scaled_means(node, x, pool, &factors),
+        _ if pool.dims.is_none() && !(is_native && divides_alike) => {
+            counted_means(node, x, pool, counts_padding)
         }
-        _ if !has_native => padded_means(node, x, windows),
+        _ if !is_native => padded_means(node, x, pool),
         _ => {
-            let mut attributes = windows.attributes(&pads, is_ceil);
+            let mut attributes = windows.of_pools(is_ceil);
             if counts_padding {
                 attributes.push(int("count_include_pad", 1));
             }
@@ -276,44 +210,32 @@ fn means(node: &mut Node<'_>, x: &Value, windows: &Windows, counts_padding: bool
 }
 
 /// The mean of each whole window, divided by the share of it that counts, for dims that are unknown.
-fn counted_means(
-    node: &mut Node<'_>,
-    x: &Value,
-    windows: &Windows,
-    counts_padding: bool,
-) -> Outcome {
+fn counted_means(node: &mut Node<'_>, x: &Value, pool: &Pool, counts_padding: bool) -> Outcome {
     let shape = node.call("Shape", &[x], [int("start", 2)])?;
     let single = node.longs(&[1, 1]);
     let shape = node.concat(&[&single, &shape], 0)?;
     let one = tensor("value", node.one_number(x.dtype(), 1.0)?);
     let mut ones = node.call("ConstantOfShape", &[&shape], [one])?;
-    let mut beyond = windows.whole_padding();
+    let mut beyond = pool.whole.pads();
     if counts_padding {
-        let pads = [windows.pads.clone(), windows.pads.clone()].concat();
+        let pads = pool.windows.pads();
         ones = padded(node, &ones, &pads, 1.0)?;
-        beyond.iter_mut().zip(&pads).for_each(|(all, pad)| *all -= pad);
+        beyond = beyond.beyond(&pads);
     }
     let ones = padded(node, &ones, &beyond, 0.0)?;
-    let shares = whole_means(node, &ones, windows)?;
+    let shares = whole_means(node, &ones, &pool.whole)?;
     // Empty windows have the mean 0; others have at least one element.
-    #[expect(clippy::cast_precision_loss, reason = "windows are small")]
-    let size = windows.kernel.iter().map(|it| *it as f64).product::<f64>();
-    let least = node.number(x.dtype(), 0.5 / size)?;
+    let least = node.number(x.dtype(), 0.5 / pool.size()?)?;
     let shares = node.call("Max", &[&shares, &least], [])?;
-    let y = padded_means(node, x, windows)?;
+    let y = padded_means(node, x, pool)?;
     node.div(&y, &shares)
 }
 
 /// The mean of each whole window, multiplied by factors along each dim.
-fn scaled_means(
-    node: &mut Node<'_>,
-    x: &Value,
-    windows: &Windows,
-    factors: &[Vec<f32>],
-) -> Outcome {
-    let mut y = padded_means(node, x, windows)?;
+fn scaled_means(node: &mut Node<'_>, x: &Value, pool: &Pool, factors: &[Vec<f32>]) -> Outcome {
+    let mut y = padded_means(node, x, pool)?;
     for (axis, factors) in factors.iter().enumerate() {
-        let mut shape = vec![1; windows.kernel.len()];
+        let mut shape = vec![1; pool.windows.rank()];
         if let Some(dim) = shape.get_mut(axis) {
             *dim = factors.len() as u64;
         }
@@ -327,22 +249,20 @@ fn scaled_means(
 }
 
 /// The mean of each whole window, where everything beyond the data is 0.
-fn padded_means(node: &mut Node<'_>, x: &Value, windows: &Windows) -> Outcome {
-    let pads = windows.whole_padding();
-    let x = padded(node, x, &pads, 0.0)?;
-    whole_means(node, &x, windows)
+fn padded_means(node: &mut Node<'_>, x: &Value, pool: &Pool) -> Outcome {
+    let x = padded(node, x, &pool.whole.pads(), 0.0)?;
+    whole_means(node, &x, &pool.whole)
 }
 
 /// The mean of each window of data that are already padded.
 fn whole_means(node: &mut Node<'_>, x: &Value, windows: &Windows) -> Outcome {
     let means = |node: &mut Node<'_>, x: &Value, windows: &Windows| {
-        let none = vec![0; windows.kernel.len() * 2];
-        let mut attributes = windows.attributes(&none, false);
+        let mut attributes = windows.bare().of_pools(false);
         attributes.push(int("count_include_pad", 1));
         let [y] = node.emit_all("AveragePool", &[Some(x)], attributes)?;
         Ok(y)
     };
-    match windows.has_native(&windows.whole_padding()) {
+    match windows.is_native() {
         true => means(node, x, windows),
         false => apart(node, x, windows, means),
     }
@@ -356,16 +276,13 @@ fn apart(
     windows: &Windows,
     pool: impl Fn(&mut Node<'_>, &Value, &Windows) -> Outcome,
 ) -> Outcome {
-    if windows.kernel.len() < 3 {
-        let single = |sizes: &[i64]| [&[1], sizes].concat();
-        let (kernel, strides) = (single(&windows.kernel), single(&windows.strides));
-        let windows = Windows { kernel, strides, ..windows.clone() };
+    if windows.rank() < 3 {
         let images = node.unsqueeze(x, &[2])?;
-        let y = pool(node, &images, &windows)?;
+        let y = pool(node, &images, &windows.with_axis())?;
         let axes = node.longs(&[2]);
         return node.call("Squeeze", &[&y, &axes], []);
     }
-    let kept = vec![0; windows.kernel.len()];
+    let kept = vec![0; windows.rank()];
     let shape = node.longs(&[&[-1, 1], kept.as_slice()].concat());
     let images = node.call("Reshape", &[x, &shape], [])?;
     let y = pool(node, &images, windows)?;
@@ -374,12 +291,10 @@ fn apart(
     node.call("Reshape", &[&y, &shape], [])
 }
 
-fn norms(node: &mut Node<'_>, x: &Value, windows: &Windows, p: Option<i64>) -> Outcome {
+fn norms(node: &mut Node<'_>, x: &Value, pool: &Pool, p: Option<i64>) -> Outcome {
     let p = exponent(p)?;
-    let pads = windows.whole_padding();
-    let x = padded(node, x, &pads, 0.0)?;
-    let none = vec![0; pads.len()];
-    let mut attributes = windows.attributes(&none, false);
+    let x = padded(node, x, &pool.whole.pads(), 0.0)?;
+    let mut attributes = pool.whole.bare().of_pools(false);
     attributes.push(int("p", p));
     let [y] = node.emit_all("LpPool", &[Some(&x)], attributes)?;
     Ok(y)
@@ -393,20 +308,17 @@ fn pooling_v1(node: &mut Node<'_>) -> Outcome {
         node.attributes.ignore(&["kernel", "stride", "pad", "pooling_convention"]);
         return global(node, &x, kind, None);
     }
-    let windows = Windows::of(node, &x, &["valid", "full"])?;
+    let pool = Pool::of(node, &x, &["valid", "full"])?;
     if kind == "max" {
-        let pads = [windows.pads.clone(), windows.pads.clone()].concat();
+        let pads = pool.windows.pads();
         let x = padded(node, &x, &pads, 0.0)?;
         // The last windows of the convention `full` reach further; one that begins there has no maximum.
-        let beyond = windows.whole_padding().into_iter().zip(&pads).map(|(all, pad)| all - pad);
-        let x = padded(node, &x, &beyond.collect::<Vec<_>>(), f64::NEG_INFINITY)?;
-        return match pads.iter().all(|pad| *pad == 0) {
-            true => whole_maxima(node, &x, &windows),
-            false => apart(node, &x, &windows, whole_maxima),
+        let x = padded(node, &x, &pool.whole.pads().beyond(&pads), f64::NEG_INFINITY)?;
+        return match pads.is_none() {
+            true => whole_maxima(node, &x, &pool.whole),
+            false => apart(node, &x, &pool.whole, whole_maxima),
         };
     }
-    let y = padded_means(node, &x, &windows)?;
-    #[expect(clippy::cast_precision_loss, reason = "windows are small")]
-    let size = windows.kernel.iter().map(|it| *it as f64).product::<f64>();
-    if kind == "sum" { node.times(&y, size) } else { Ok(y) }
+    let y = padded_means(node, &x, &pool)?;
+    if kind == "sum" { node.times(&y, pool.size()?) } else { Ok(y) }
 }

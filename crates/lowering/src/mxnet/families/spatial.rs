@@ -5,6 +5,7 @@ use lodstone_store::Blob;
 
 use crate::mxnet::attributes::wrong;
 use crate::mxnet::node::{MAX_PARTS, Node, Outcome, Rule, product, rank, required_dim};
+use crate::onnx::windows::bins;
 use crate::onnx::{Value, int, ints, text};
 
 pub(super) const RULES: &[(&str, Rule)] = &[
@@ -126,11 +127,10 @@ fn cells(node: &mut Node<'_>, count: i64, dim: i64) -> Outcome {
         return Err(format!("{count} cells of {dim} elements are too many").into());
     }
     let mut values = Vec::new();
-    for cell in 0..count {
-        let (begin, end) = (cell * dim / count, ((cell + 1) * dim + count - 1) / count);
+    for cell in bins(count, dim)? {
         #[expect(clippy::cast_precision_loss, reason = "cells are small")]
-        let share = 1.0 / (end - begin).max(1) as f32;
-        values.extend((0..dim).map(|at| if (begin..end).contains(&at) { share } else { 0.0 }));
+        let share = 1.0 / (cell.end - cell.start).max(1) as f32;
+        values.extend((0..dim).map(|at| if cell.contains(&at) { share } else { 0.0 }));
     }
     Ok(node.floats(&values, &[count.unsigned_abs(), dim.unsigned_abs()]))
 }

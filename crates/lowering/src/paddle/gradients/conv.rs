@@ -5,8 +5,9 @@
 //! | a convolution          | output gradient, transposed convolution       | input, convolved with the output gradient      |
 //! | transposed convolution | output gradient, convolved                    | output gradient, convolved with the input      |
 
-use super::super::conv::{Pads, fitted, same_pads};
 use super::super::operator::{Operator, Outcome, Rule};
+use super::super::pool::padded;
+use crate::onnx::windows::{Padding, Pads, Windows};
 use crate::onnx::{Value, int, ints};
 
 pub(super) const RULES: &[(&str, Rule)] = &[
@@ -18,45 +19,31 @@ pub(super) const RULES: &[(&str, Rule)] = &[
 ];
 
 /// The sliding windows of a filter.
-struct Windows {
-    /// The dims of the filter.
-    kernel: Vec<i64>,
-    strides: Vec<i64>,
-    dilations: Vec<i64>,
-    /// The padding at the beginning of each dim, then at the end of each.
-    pads: Vec<i64>,
+struct Filters {
+    windows: Windows,
     groups: i64,
 }
 
-impl Windows {
+impl Filters {
     /// Returns the windows over a tensor. With `SAME` padding, there is no dilation.
     fn of(op: &Operator<'_>, x: &Value, filter: &Value) -> Outcome<Self> {
         let (dims, kernel) = (images(x)?, images(filter)?);
         let spatial = kernel.len();
-        if dims.len() != spatial {
-            return Err(format!("expected {spatial} spatial dims, found {}", dims.len()).into());
-        }
-        let strides = op.each("strides", spatial)?;
-        let (pads, dilations) = match op.pads(spatial)? {
-            Pads::Explicit(pads) => (pads, op.each("dilations", spatial)?),
-            Pads::Same => (same_pads(&dims, &kernel, &strides)?, vec![1; spatial]),
+        let (strides, padding) = (op.each("strides", spatial)?, op.padding(spatial)?);
+        let dilations = match padding {
+            Padding::Explicit(_) => op.each("dilations", spatial)?,
+            Padding::Same => vec![1; spatial],
         };
-        let too_large = [&kernel, &strides, &dilations, &pads]
-            .into_iter()
-            .flatten()
-            .any(|size| size.unsigned_abs() > u64::from(u32::MAX >> 1));
-        if too_large {
-            return Err(format!("windows of {kernel:?} are too large").into());
-        }
-        Ok(Self { kernel, strides, dilations, pads, groups: op.int("groups")?.max(1) })
+        let windows = Windows::padded(&kernel, &strides, &dilations, &padding, Some(&dims))?;
+        Ok(Self { windows, groups: op.int("groups")?.max(1) })
     }
 
     /// Convolves a tensor with a filter.
     fn convolved(&self, op: &mut Operator<'_>, x: &Value, filter: &Value) -> Outcome<Value> {
         let attributes = [
-            ints("pads", &self.pads),
-            ints("strides", &self.strides),
-            ints("dilations", &self.dilations),
+            self.windows.pads().attribute(),
+            ints("strides", &self.windows.strides()),
+            ints("dilations", &self.windows.dilations()),
             int("group", self.groups),
         ];
         op.call("Conv", &[x, filter], attributes)
@@ -71,19 +58,26 @@ impl Windows {
         dims: &[i64],
     ) -> Outcome<Value> {
         let attributes = [
-            ints("strides", &self.strides),
-            ints("dilations", &self.dilations),
+            ints("strides", &self.windows.strides()),
+            ints("dilations", &self.windows.dilations()),
             int("group", self.groups),
         ];
         let whole = op.call("ConvTranspose", &[given, filter], attributes)?;
         // Without padding, and with elements that no window covers.
-        let begins = self.pads.iter().map(|pad| -pad);
-        let begins: Vec<i64> = begins.take(self.kernel.len()).collect();
+        let Pads { begins, .. } = self.windows.pads().undone();
         let ends = dims.iter().zip(images(&whole)?).zip(&begins);
         let ends: Vec<i64> = ends.map(|((dim, whole), begin)| dim - whole - begin).collect();
-        let pads = op.longs(&[&[0, 0], begins.as_slice(), &[0, 0], &ends].concat());
-        let zero = op.number(given.dtype(), 0.0)?;
-        op.call("Pad", &[&whole, &pads, &zero], [])
+        let pads = Pads { begins, ends };
+        let (more, less) = pads.parts();
+        let crops = less.begins.iter().zip(images(&whole)?).any(|(begin, whole)| begin + whole < 0);
+        match crops {
+            // Windows that lie in the padding: ONNX does not crop what it adds.
+            true => {
+                let wide = padded(op, &whole, &more, 0.0)?;
+                padded(op, &wide, &less, 0.0)
+            }
+            false => padded(op, &whole, &pads, 0.0),
+        }
     }
 
     /// Returns the gradient with respect to the filter, for output gradient `given` and input `x`.
@@ -110,18 +104,14 @@ impl Windows {
         // [filters, batch, spatial..]
         let given = swapped(op, given)?;
         let attributes = [
-            ints("pads", &self.pads),
-            ints("strides", &self.dilations),
-            ints("dilations", &self.strides),
+            self.windows.pads().attribute(),
+            ints("strides", &self.windows.dilations()),
+            ints("dilations", &self.windows.strides()),
             int("group", self.groups),
         ];
         let sums = op.call("Conv", &[&turned, &given], attributes)?;
-        let axes: Vec<i64> = (2..).take(self.kernel.len()).collect();
-        let sums = match images(&sums)? == self.kernel {
-            true => sums,
-            // The elements that the last window does not cover.
-            false => op.slices(&sums, &axes, &vec![0; axes.len()], &self.kernel)?,
-        };
+        // Without the elements that the last window does not cover.
+        let sums = cropped(op, sums, &self.windows.kernel())?;
         swapped(op, &sums)
     }
 }
@@ -131,6 +121,15 @@ fn images(value: &Value) -> Outcome<Vec<i64>> {
     let dims = value.dims()?;
     let inner = dims.get(2..).map(<[i64]>::to_vec);
     inner.ok_or_else(|| format!("expected batch and channels, found {dims:?}").into())
+}
+
+/// Returns the first elements of images, as many as the dims say.
+fn cropped(op: &mut Operator<'_>, value: Value, dims: &[i64]) -> Outcome<Value> {
+    if images(&value)? == dims {
+        return Ok(value);
+    }
+    let axes: Vec<i64> = (2..).take(dims.len()).collect();
+    op.slices(&value, &axes, &vec![0; axes.len()], dims)
 }
 
 /// Swaps the first two dims.
@@ -156,15 +155,14 @@ fn put_input(op: &mut Operator<'_>, value: &Value, last: bool) -> Outcome {
 fn conv(op: &mut Operator<'_>) -> Outcome {
     let (filter, last) = (op.input("Filter")?, op.channels_last("data_format")?);
     let (x, given) = both(op, last)?;
-    let mut windows = Windows::of(op, &x, &filter)?;
-    let sizes = [windows.strides.as_slice(), &windows.dilations];
-    windows.pads = fitted(&windows.pads, &images(&x)?, &windows.kernel, sizes)?;
+    let mut filters = Filters::of(op, &x, &filter)?;
+    filters.windows = filters.windows.extended(&images(&x)?)?;
     if op.wants_gradient("Input") {
-        let value = windows.by_input(op, &given, &filter, &images(&x)?)?;
+        let value = filters.by_input(op, &given, &filter, &images(&x)?)?;
         put_input(op, &value, last)?;
     }
     if op.wants_gradient("Filter") {
-        let value = windows.by_filter(op, &x, &given)?;
+        let value = filters.by_filter(op, &x, &given)?;
         op.put_gradient("Filter", &value)?;
     }
     Ok(())
@@ -173,21 +171,14 @@ fn conv(op: &mut Operator<'_>) -> Outcome {
 fn conv_transpose(op: &mut Operator<'_>) -> Outcome {
     let (filter, last) = (op.input("Filter")?, op.channels_last("data_format")?);
     let (x, given) = both(op, last)?;
-    let windows = Windows::of(op, &x, &filter)?;
+    let filters = Filters::of(op, &x, &filter)?;
     if op.wants_gradient("Input") {
-        let value = windows.convolved(op, &given, &filter)?;
-        let dims = images(&x)?;
-        let value = match images(&value)? == dims {
-            true => value,
-            false => {
-                let axes: Vec<i64> = (2..).take(dims.len()).collect();
-                op.slices(&value, &axes, &vec![0; axes.len()], &dims)?
-            }
-        };
+        let value = filters.convolved(op, &given, &filter)?;
+        let value = cropped(op, value, &images(&x)?)?;
         put_input(op, &value, last)?;
     }
     if op.wants_gradient("Filter") {
-        let value = windows.by_filter(op, &given, &x)?;
+        let value = filters.by_filter(op, &given, &x)?;
         op.put_gradient("Filter", &value)?;
     }
     Ok(())

@@ -5,10 +5,10 @@ use std::ops::Range;
 use lodstone_model::DType;
 use lodstone_schema::numbers::{exact, length};
 
-use super::super::conv::{Pads, same_pads};
 use super::super::operator::{Operator, Outcome, Rule};
-use super::super::pool::{MAX_WINDOWS, Window, Windows, padded};
+use super::super::pool::{Pool, padded};
 use super::reduce::spread;
+use crate::onnx::windows::bins;
 use crate::onnx::{Value, int};
 
 pub(super) const RULES: &[(&str, Rule)] = &[
@@ -82,19 +82,16 @@ fn counting(op: &mut Operator<'_>, tops: &Value, given: &Value) -> Outcome<Value
 /// The gradient of the maximum of each window: the first of equal elements gets it.
 fn maxima(op: &mut Operator<'_>, x: &Value, given: &Value) -> Outcome<Value> {
     let size = op.ints("ksize")?;
-    let windows = Windows::of(op, x, &size, true)?;
-    let [tops, places] = op.emit_all("MaxPool", &[Some(&windows.x)], windows.attributes)?;
+    let pool = Pool::of(op, x, &size, true)?;
+    let [tops, places] = op.emit_all("MaxPool", &[Some(&pool.x)], pool.attributes)?;
     let given = counting(op, &tops, given)?;
-    let (list, places) = (op.reshape(&windows.x, &[-1])?, op.reshape(&places, &[-1])?);
+    let (list, places) = (op.reshape(&pool.x, &[-1])?, op.reshape(&places, &[-1])?);
     let given = op.reshape(&given, &[-1])?;
     let sums = op.scattered(&list, &places, &given, 0)?;
-    let sums = op.reshape_as(&sums, &windows.x)?;
-    match windows.around {
+    let sums = op.reshape_as(&sums, &pool.x)?;
+    match pool.around {
         None => Ok(sums),
-        Some((begins, ends)) => {
-            let less = |list: Vec<i64>| list.into_iter().map(i64::wrapping_neg).collect::<Vec<_>>();
-            padded(op, &sums, &less(begins), &less(ends), 0.0)
-        }
+        Some(pads) => padded(op, &sums, &pads.undone(), 0.0),
     }
 }
 
@@ -129,36 +126,25 @@ fn means(op: &mut Operator<'_>, x: &Value, given: &Value, is_global: bool) -> Ou
 
 /// Returns the windows along each dim.
 fn along(op: &Operator<'_>, dims: &[i64], found: &[i64]) -> Outcome<Vec<Vec<Share>>> {
-    let spatial = dims.len();
-    let adaptive = op.flag("adaptive")?;
-    let (exclusive, old) = (op.flag("exclusive")?, op.windows_exceed_padding()?);
-    let (size, strides) = (op.each("ksize", spatial)?, op.each("strides", spatial)?);
-    let pads = match op.pads(spatial)? {
-        _ if adaptive => vec![0; 2 * spatial],
-        Pads::Explicit(pads) => pads,
-        Pads::Same => same_pads(dims, &size, &strides)?,
-    };
-    let numbers = [&size, &strides, &pads].into_iter().flatten().chain(dims);
-    if numbers.into_iter().any(|number| number.unsigned_abs() > u64::from(u32::MAX >> 1)) {
-        return Err(format!("windows of {size:?} over {dims:?} are too large").into());
-    }
-    let begins = pads.get(..spatial).ok_or("expected pads at begins and ends")?;
-    let mut all = Vec::new();
-    let windows = size.iter().zip(&strides).zip(begins);
-    for ((dim, count), ((size, stride), before)) in dims.iter().zip(found).zip(windows) {
-        let share = |number: i64| {
-            if adaptive {
-                let (begin, end) = (number * dim / count, ((number + 1) * dim + count - 1) / count);
-                return Share { inside: begin..end, count: end - begin };
-            }
-            let window = Window::at(number * stride - before, *size, *dim, *before, old);
-            // A window without elements has no gradient.
-            Share { inside: window.inside(*dim), count: window.count(*dim, exclusive).max(1) }
+    if op.flag("adaptive")? {
+        let shares = |(dim, count): (&i64, &i64)| {
+            let share = |bin: Range<i64>| Share { count: bin.end - bin.start, inside: bin };
+            Ok(bins(*count, *dim)?.into_iter().map(share).collect())
         };
-        let windows: Vec<Share> = (0..*count).take(MAX_WINDOWS).map(share).collect();
-        all.push(windows);
+        return dims.iter().zip(found).map(shares).collect();
     }
-    Ok(all)
+    let windows = op.pool_windows(&op.each("ksize", dims.len())?, Some(dims))?;
+    let divisor = op.divisor()?;
+    let shares = windows.over(dims)?.zip(found).map(|((window, dim), count)| {
+        let divisors = window.divisors(dim, *count, divisor)?;
+        // A window without elements has no gradient.
+        let share = |(number, divisor): (i64, i64)| Share {
+            inside: window.inside(number, dim),
+            count: divisor.max(1),
+        };
+        Ok((0..).zip(divisors).map(share).collect())
+    });
+    shares.collect()
 }
 
 /// Maps the gradients of the windows along a dim to those of its elements.

@@ -1,9 +1,12 @@
 //! Pooling.
 
+use std::ops::Range;
+
 use lodstone_model::DType;
 use lodstone_schema::numbers::length;
 
 use super::conv::batched;
+use crate::onnx::windows::{Pads, Rounding, Windows, bins, spatial_dims};
 use crate::onnx::{Value, int, ints};
 use crate::torch::arguments::wrong;
 use crate::torch::node::{BEYOND, MAX_PARTS, Node, Outcome, Rule, dim_of, rank, required_dim};
@@ -28,16 +31,13 @@ pub(super) const RULES: &[(&str, Rule)] = &[
     ("aten::max_pool3d_with_indices", Rule::Many(|node| with_indices(node, 3))),
 ];
 
-/// The arguments of a pooling, one for each spatial dim.
-struct Window {
-    kernel: Vec<i64>,
-    stride: Vec<i64>,
-    padding: Vec<i64>,
-    dilation: Vec<i64>,
+/// The windows of a pool.
+struct Pool {
+    windows: Windows,
     ceil: bool,
 }
 
-impl Window {
+impl Pool {
     fn of(node: &Node<'_>, count: usize) -> Outcome<Self> {
         let kernel = node.arguments.each("kernel_size", count, None)?;
         let stride = match node.arguments.ints("stride")?.is_empty() {
@@ -59,26 +59,33 @@ impl Window {
         if padding.iter().zip(&kernel).any(|(padding, kernel)| padding * 2 > *kernel) {
             return Err(wrong("padding", "at most half of the kernel", &format!("{padding:?}")));
         }
-        Ok(Self { kernel, stride, padding, dilation, ceil })
+        let windows = Windows::new(&kernel, &stride, &dilation, &Pads::both(&padding))?;
+        Ok(Self { windows, ceil })
     }
 
-    fn attributes(&self) -> [lodstone_model::Attribute; 4] {
-        [
-            ints("kernel_shape", &self.kernel),
-            ints("strides", &self.stride),
-            ints("pads", &[&self.padding[..], &self.padding[..]].concat()),
-            int("ceil_mode", i64::from(self.ceil)),
-        ]
+    /// Returns the windows over images. With `ceil_mode`, a kernel that exceeds the padded image by less than a stride has a
+    /// window.
+    fn over(&self, x: &Value) -> Outcome<Windows> {
+        match spatial_dims(x) {
+            Some(dims) if self.ceil => self.windows.extended(&dims),
+            _ => Ok(self.windows.clone()),
+        }
+    }
+
+    /// Returns the maximum of each window, and others of `N` results.
+    fn maxima<const N: usize>(&self, node: &mut Node<'_>, x: &Value) -> Outcome<[Value; N]> {
+        let windows = self.over(x)?;
+        let dilations = ints("dilations", &windows.dilations());
+        let attributes = windows.of_pools(self.ceil).into_iter().chain([dilations]);
+        node.emit_all("MaxPool", &[Some(x)], attributes)
     }
 }
 
 fn maximum(node: &mut Node<'_>, count: usize) -> Outcome {
     let x = node.tensor("self")?;
-    let window = Window::of(node, count)?;
+    let pool = Pool::of(node, count)?;
     batched(node, &x, count, |node, x| {
-        let dilations = ints("dilations", &window.dilation);
-        let attributes = window.attributes().into_iter().chain([dilations]);
-        let [y] = node.emit_all("MaxPool", &[Some(x)], attributes)?;
+        let [y] = pool.maxima(node, x)?;
         Ok(y)
     })
 }
@@ -86,12 +93,10 @@ fn maximum(node: &mut Node<'_>, count: usize) -> Outcome {
 /// Indices count in the plane of an image, those of ONNX in the whole tensor.
 fn with_indices(node: &mut Node<'_>, count: usize) -> Outcome<Vec<Value>> {
     let x = node.tensor("self")?;
-    let window = Window::of(node, count)?;
+    let pool = Pool::of(node, count)?;
     let mut places = None;
     let y = batched(node, &x, count, |node, x| {
-        let dilations = ints("dilations", &window.dilation);
-        let attributes = window.attributes().into_iter().chain([dilations]);
-        let [y, indices] = node.emit_all("MaxPool", &[Some(x)], attributes)?;
+        let [y, indices] = pool.maxima(node, x)?;
         let mut plane = node.long(1);
         for axis in (2..).take(count) {
             let size = node.extent(x, axis)?;
@@ -108,7 +113,7 @@ fn with_indices(node: &mut Node<'_>, count: usize) -> Outcome<Vec<Value>> {
 /// Averages windows. PyTorch counts the padding, but not what `ceil_mode` adds beyond it; so does ONNX since 19.
 fn average(node: &mut Node<'_>, count: usize) -> Outcome {
     let x = node.tensor("self")?;
-    let window = Window::of(node, count)?;
+    let pool = Pool::of(node, count)?;
     let counts = node.arguments.flag("count_include_pad")?;
     let divisor = match node.arguments.has("divisor_override") {
         true => node.arguments.optional_int("divisor_override")?,
@@ -116,25 +121,50 @@ fn average(node: &mut Node<'_>, count: usize) -> Outcome {
     };
     batched(node, &x, count, |node, x| {
         let Some(divisor) = divisor else {
-            let pads = int("count_include_pad", i64::from(counts));
-            let attributes = window.attributes().into_iter().chain([pads]);
-            let [y] = node.emit_all("AveragePool", &[Some(x)], attributes)?;
-            return Ok(y);
+            return mean(node, x, &pool, counts);
         };
         if divisor == 0 {
             return Err(wrong("divisor_override", "a number other than 0", "0"));
         }
-        if window.ceil {
-            return Err("`divisor_override` with `ceil_mode` is not supported".into());
-        }
         // The sum of a window is the mean with the padding, times the size of the window.
-        let pads = int("count_include_pad", 1);
-        let attributes = window.attributes().into_iter().chain([pads]);
-        let [mean] = node.emit_all("AveragePool", &[Some(x)], attributes)?;
-        let size: i64 = window.kernel.iter().product();
+        let mean = match pool.ceil {
+            false => mean(node, x, &pool, true)?,
+            true => {
+                let dims =
+                    spatial_dims(x).ok_or("the dims must be known for `divisor_override`")?;
+                let windows = pool.windows.whole(&dims, Rounding::UpInside)?;
+                let x = padded(node, x, &windows.pads())?;
+                let [y] =
+                    node.emit_all("AveragePool", &[Some(&x)], windows.bare().of_pools(false))?;
+                y
+            }
+        };
         #[expect(clippy::cast_precision_loss, reason = "sizes of windows are small")]
-        node.times(&mean, size as f64 / divisor as f64)
+        node.times(&mean, pool.windows.size()? as f64 / divisor as f64)
     })
+}
+
+/// The mean of each window, with or without its padding.
+fn mean(node: &mut Node<'_>, x: &Value, pool: &Pool, counts_padding: bool) -> Outcome {
+    let (own, windows) = (pool.windows.pads(), pool.over(x)?);
+    let is_extended = windows.pads() != own;
+    let (x, mut attributes) = match spatial_dims(x).filter(|_| counts_padding && is_extended) {
+        None => (x.clone(), windows.of_pools(pool.ceil)),
+        // The padding counts, and what windows exceed it by does not.
+        Some(dims) => {
+            let whole = pool.windows.whole(&dims, Rounding::UpInside)?;
+            let windows = whole.with_pads(&whole.pads().beyond(&own))?;
+            (padded(node, x, &own)?, windows.of_pools(false))
+        }
+    };
+    attributes.push(int("count_include_pad", i64::from(counts_padding && !is_extended)));
+    let [y] = node.emit_all("AveragePool", &[Some(&x)], attributes)?;
+    Ok(y)
+}
+
+fn padded(node: &mut Node<'_>, x: &Value, pads: &Pads) -> Outcome {
+    let pads = node.longs(&pads.of_images());
+    node.call("Pad", &[x, &pads], [])
 }
 
 /// Returns the output dims of an adaptive pooling: `None` keeps a dim.
@@ -150,13 +180,8 @@ fn adaptive_sizes(node: &Node<'_>, x: &Value, count: usize) -> Outcome<Vec<i64>>
     Ok(sizes)
 }
 
-/// Returns the bounds of a bin.
-fn bin(index: i64, size: i64, dim: i64) -> (i64, i64) {
-    (index * dim / size, ((index + 1) * dim + size - 1) / size)
-}
-
 /// Pools along one axis into `size` bins.
-fn bins(node: &mut Node<'_>, x: &Value, axis: i64, size: i64, kind: &str) -> Outcome {
+fn binned(node: &mut Node<'_>, x: &Value, axis: i64, size: i64, kind: &str) -> Outcome {
     if size == 1 {
         return node.reduce(kind, x, &[axis], true);
     }
@@ -165,9 +190,8 @@ fn bins(node: &mut Node<'_>, x: &Value, axis: i64, size: i64, kind: &str) -> Out
     }
     let dim = required_dim(x, axis)?;
     let mut parts = Vec::new();
-    for index in 0..size {
-        let (start, end) = bin(index, size, dim);
-        let part = node.slice(x, axis, start, end)?;
+    for bin in bins(size, dim)? {
+        let part = node.slice(x, axis, bin.start, bin.end)?;
         parts.push(node.reduce(kind, &part, &[axis], true)?);
     }
     node.concat(&parts.iter().collect::<Vec<_>>(), axis)
@@ -194,7 +218,7 @@ fn adaptive_average(node: &mut Node<'_>, count: usize) -> Outcome {
     }
     let mut y = x;
     for (axis, size) in axes.into_iter().zip(sizes) {
-        y = bins(node, &y, axis, size, "ReduceMean")?;
+        y = binned(node, &y, axis, size, "ReduceMean")?;
     }
     Ok(y)
 }
@@ -207,11 +231,12 @@ fn adaptive_maximum(node: &mut Node<'_>, count: usize) -> Outcome<Vec<Value>> {
     let axes: Vec<i64> = (first..rank(&x)?).collect();
     let dims = axes.iter().map(|axis| required_dim(&x, *axis)).collect::<Outcome<Vec<_>>>()?;
     // All bins, as boxes.
-    let mut boxes: Vec<Vec<(i64, i64)>> = vec![Vec::new()];
+    let mut boxes: Vec<Vec<Range<i64>>> = vec![Vec::new()];
     for (size, dim) in sizes.iter().zip(&dims) {
-        let each = |found: &Vec<(i64, i64)>| {
+        let bins = bins(*size, *dim)?;
+        let each = |found: &Vec<Range<i64>>| {
             let found = found.clone();
-            (0..*size).map(move |index| [&found[..], &[bin(index, *size, *dim)]].concat())
+            bins.iter().map(move |bin| [&found[..], std::slice::from_ref(bin)].concat())
         };
         boxes = boxes.iter().flat_map(each).collect();
         if length(boxes.len()) > MAX_PARTS {
@@ -225,7 +250,8 @@ fn adaptive_maximum(node: &mut Node<'_>, count: usize) -> Outcome<Vec<Value>> {
     let lead: Vec<i64> = (0..first).collect();
     let (mut maxima, mut found) = (Vec::new(), Vec::new());
     for bounds in boxes {
-        let (starts, ends): (Vec<i64>, Vec<i64>) = bounds.into_iter().unzip();
+        let (starts, ends): (Vec<i64>, Vec<i64>) =
+            bounds.into_iter().map(|bin| (bin.start, bin.end)).unzip();
         let part = node.slices(&x, &axes, &starts, &ends)?;
         let own = node.slices(&places, &(0..).take(count).collect::<Vec<i64>>(), &starts, &ends)?;
         let own = node.reshape(&own, &[-1])?;

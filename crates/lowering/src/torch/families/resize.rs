@@ -5,6 +5,7 @@ use lodstone_schema::Finding;
 use lodstone_schema::numbers::length;
 use lodstone_schema::onnx::infer::scaled_size;
 
+use crate::onnx::windows::{Pads, Rounding, Windows};
 use crate::onnx::{Value, float, int, ints, text};
 use crate::torch::arguments::{Size, wrong};
 use crate::torch::node::{Node, Outcome, Rule, dim_of, rank, rank_of, required_dim};
@@ -248,28 +249,18 @@ fn affine_grid(node: &mut Node<'_>) -> Outcome {
     node.call("AffineGrid", &[&theta, &sizes], [int("align_corners", i64::from(aligns))])
 }
 
-/// The windows of images.
-struct Windows {
-    kernel: Vec<i64>,
-    dilation: Vec<i64>,
-    padding: Vec<i64>,
-    stride: Vec<i64>,
-}
-
+/// Returns the windows of images.
 fn windows(node: &Node<'_>) -> Outcome<Windows> {
-    let each = |name: &str| node.arguments.each(name, 2, None);
-    let windows = Windows {
-        kernel: each("kernel_size")?,
-        dilation: each("dilation")?,
-        padding: each("padding")?,
-        stride: each("stride")?,
+    let each = |name: &str, least: i64| {
+        let numbers = node.arguments.each(name, 2, None)?;
+        match numbers.iter().all(|number| (least..=1 << 12).contains(number)) {
+            true => Ok(numbers),
+            false => Err(Finding::from("the windows must have positive sizes")),
+        }
     };
-    let positive = [&windows.kernel, &windows.dilation, &windows.stride];
-    let fits = positive.into_iter().flatten().all(|number| (1..=1 << 12).contains(number));
-    match fits && windows.padding.iter().all(|number| (0..=1 << 12).contains(number)) {
-        true => Ok(windows),
-        false => Err(Finding::from("the windows must have positive sizes")),
-    }
+    let (kernel, dilation) = (each("kernel_size", 1)?, each("dilation", 1)?);
+    let (padding, stride) = (each("padding", 0)?, each("stride", 1)?);
+    Windows::new(&kernel, &stride, &dilation, &Pads::both(&padding))
 }
 
 /// Windows as columns: `[n, c, h, w]` to `[n, c * kh * kw, places]`.
@@ -280,33 +271,22 @@ fn im2col(node: &mut Node<'_>) -> Outcome {
     let x = if is_single { node.unsqueeze(&x, &[0])? } else { x };
     let (channels, height, width) =
         (required_dim(&x, 1)?, required_dim(&x, 2)?, required_dim(&x, 3)?);
-    let [kh, kw, dh, dw, ph, pw, sh, sw] =
-        [&windows.kernel, &windows.dilation, &windows.padding, &windows.stride]
-            .into_iter()
-            .flatten()
-            .copied()
-            .collect::<Vec<i64>>()
-            .try_into()
-            .map_err(|_| Finding::internal("a number was lost"))?;
-    let pads = node.longs(&[0, 0, ph, pw, 0, 0, ph, pw]);
-    let padded = node.call("Pad", &[&x, &pads], [])?;
-    let count = |size: i64, pad: i64, kernel: i64, step: i64, stride: i64| {
-        (size + 2 * pad - step * (kernel - 1) - 1).div_euclid(stride) + 1
-    };
-    let (rows, columns) = (count(height, ph, kh, dh, sh), count(width, pw, kw, dw, sw));
-    if rows < 1 || columns < 1 || rows * columns * kh * kw > 1 << 24 {
+    let counts = windows.counts(&[height, width], Rounding::Down)?;
+    let ([kh, kw], [rows, columns]) = (pair(&windows.kernel())?, pair(&counts)?);
+    if rows.saturating_mul(columns).saturating_mul(kh * kw) > 1 << 24 {
         return Err(format!("the image has {rows} by {columns} windows").into());
     }
-    let places = |kernel: i64, step: i64, count: i64, stride: i64| {
-        (0..kernel)
-            .flat_map(|at| (0..count).map(move |place| at * step + place * stride))
-            .collect::<Vec<i64>>()
-    };
+    let pads = node.longs(&windows.pads().of_images());
+    let mut picked = node.call("Pad", &[&x, &pads], [])?;
     // [kh * rows] and [kw * columns]
-    let of_rows = node.longs(&places(kh, dh, rows, sh));
-    let of_columns = node.longs(&places(kw, dw, columns, sw));
-    let picked = node.gather(&padded, &of_rows, 2)?;
-    let picked = node.gather(&picked, &of_columns, 3)?;
+    let bare = windows.bare();
+    let places = bare.iter().zip(counts).map(|(window, count)| {
+        let of_tap = |tap| (0..count).map(move |number| window.place(number, tap));
+        node.longs(&(0..window.kernel()).flat_map(of_tap).collect::<Vec<i64>>())
+    });
+    for (axis, places) in (2..).zip(places.collect::<Vec<_>>()) {
+        picked = node.gather(&picked, &places, axis)?;
+    }
     let parts = node.reshape(&picked, &[-1, channels, kh, rows, kw, columns])?;
     let turned = node.transpose(&parts, &[0, 1, 2, 4, 3, 5])?;
     let y = node.reshape(&turned, &[-1, channels * kh * kw, rows * columns])?;
@@ -323,11 +303,11 @@ fn col2im(node: &mut Node<'_>) -> Outcome {
     let output = node.arguments.ints("output_size")?;
     let is_single = rank(&x)? == 2;
     let x = if is_single { node.unsqueeze(&x, &[0])? } else { x };
-    let (output, kernel) = (node.longs(&output), node.longs(&windows.kernel));
+    let (output, kernel) = (node.longs(&output), node.longs(&windows.kernel()));
     let attributes = [
-        ints("dilations", &windows.dilation),
-        ints("pads", &[&windows.padding[..], &windows.padding[..]].concat()),
-        ints("strides", &windows.stride),
+        ints("dilations", &windows.dilations()),
+        windows.pads().attribute(),
+        ints("strides", &windows.strides()),
     ];
     let y = node.call("Col2Im", &[&x, &output, &kernel], attributes)?;
     if !is_single {
@@ -335,4 +315,8 @@ fn col2im(node: &mut Node<'_>) -> Outcome {
     }
     let axes = node.longs(&[0]);
     node.call("Squeeze", &[&y, &axes], [])
+}
+
+fn pair(values: &[i64]) -> Outcome<[i64; 2]> {
+    values.try_into().map_err(|_| Finding::internal("a number was lost"))
 }

@@ -1,0 +1,517 @@
+//! PaddlePaddle: `phi/infermeta` (`PoolOutputSize`, `ConvOutputSize`), `phi/kernels/funcs/pooling.cc` and `im2col.cc`, and
+//! `UpdatePadding` of `cpu/conv_util.h`.
+//!
+//! Numbers of windows are rounded towards 0, since C++ divides so: a kernel that exceeds the padded image by less than a
+//! stride has one window.
+
+use std::collections::BTreeMap;
+
+use libtest_mimic::Trial;
+use lodstone_lowering::paddle::{VariableFacts, lower_op};
+use lodstone_model::{Attribute, DType, Dim, Op, Tensor, TensorType};
+use lodstone_schema::onnx::infer::ValueInfo;
+use lodstone_schema::paddle::Release;
+
+use super::{
+    Array, Case, Random, Span, Taps, attribute, columns, convolved, image, indices, is_inside,
+    operand, pooled, transposed, trial,
+};
+use crate::paddle::results;
+
+pub(super) fn trials() -> Vec<Trial> {
+    vec![
+        trial("paddle::pool2d", |random, open| pool(random, open, 2)),
+        trial("paddle::pool3d", |random, open| pool(random, open, 3)),
+        trial("paddle::pool2d_grad", |random, _| pool_gradient(random, 2)),
+        trial("paddle::pool3d_grad", |random, _| pool_gradient(random, 3)),
+        trial("paddle::max_pool2d_with_index", with_index),
+        trial("paddle::conv2d", |random, open| conv(random, open, 2)),
+        trial("paddle::conv3d", |random, open| conv(random, open, 3)),
+        trial("paddle::conv2d_grad", conv_gradient),
+        trial("paddle::conv2d_transpose", conv_transpose),
+        trial("paddle::unfold", |random, open| patches(random, open, false)),
+        trial("paddle::fold", |random, open| patches(random, open, true)),
+        trial("paddle::im2sequence", sequences),
+    ]
+}
+
+/// The types of the inputs; the first one has dims that are perhaps unknown.
+struct Facts {
+    given: Vec<(&'static str, Tensor)>,
+    is_open: bool,
+}
+
+impl VariableFacts for Facts {
+    fn info(&self, variable: &str) -> Option<ValueInfo> {
+        let number = self.given.iter().position(|(name, _)| *name == variable)?;
+        let mut dims = TensorType::of(&self.given[number].1).shape?;
+        if self.is_open && number == 0 {
+            dims.iter_mut().skip(2).for_each(|dim| *dim = Dim::Unknown);
+        }
+        Some(ValueInfo::tensor(self.given[number].1.dtype, Some(dims)))
+    }
+
+    fn contents(&self, _: &str) -> Option<Vec<i64>> {
+        None
+    }
+}
+
+/// Returns a case of an operator, whose slots are named like its variables.
+fn case(
+    kind: &str,
+    given: Vec<(&'static str, Tensor)>,
+    attributes: Vec<Attribute>,
+    wanted: Vec<(&'static str, Tensor)>,
+    is_open: bool,
+) -> Case {
+    let dims: Vec<&Vec<u64>> = given.iter().map(|(_, tensor)| &tensor.shape).collect();
+    let shown: BTreeMap<&str, String> =
+        attributes.iter().map(|it| (it.name.as_str(), format!("{:?}", it.value))).collect();
+    let name = format!("{dims:?} {shown:?}");
+    let op = Op {
+        kind: kind.to_owned(),
+        inputs: given.iter().map(|(name, _)| operand(name, name)).collect(),
+        outputs: wanted.iter().map(|(name, _)| operand(name, name)).collect(),
+        attributes,
+        ..Op::default()
+    };
+    let names: Vec<&str> = wanted.iter().map(|(name, _)| *name).collect();
+    let found = Box::new(move || {
+        let facts = Facts { given, is_open };
+        let lowered = lower_op(&op, Release::WRITTEN, &facts).map_err(|error| error.to_string())?;
+        let mut found = results(&lowered, &facts.given)?;
+        found.sort_by_key(|(name, _)| names.iter().position(|wanted| wanted == name));
+        Ok(found.into_iter().map(|(_, tensor)| tensor).collect())
+    });
+    let wanted = wanted.into_iter().map(|(_, tensor)| tensor).collect();
+    Case { name, found, wanted, refused: &[] }
+}
+
+fn ints(name: &str, values: &[i64]) -> Attribute {
+    attribute(name, values.iter().map(|value| *value as i32).collect::<Vec<i32>>())
+}
+
+/// Padding as `paddings` and `padding_algorithm` give it.
+struct Padding {
+    begins: Vec<i64>,
+    ends: Vec<i64>,
+    is_same: bool,
+    attributes: Vec<Attribute>,
+}
+
+impl Padding {
+    fn random(random: &mut Random, dims: &[i64], kernel: &[i64], strides: &[i64]) -> Self {
+        let spatial = dims.len();
+        let algorithm =
+            ["EXPLICIT", "EXPLICIT", "EXPLICIT", "SAME", "VALID"][random.pick(0, 4) as usize];
+        let (mut begins, mut ends) = (random.each(spatial, 0, 3), random.each(spatial, 0, 3));
+        let is_paired = random.flag();
+        if !is_paired {
+            ends.clone_from(&begins);
+        }
+        let pairs: Vec<i64> =
+            begins.iter().zip(&ends).flat_map(|(begin, end)| [*begin, *end]).collect();
+        let attributes = vec![
+            ints("paddings", if is_paired { &pairs } else { &begins }),
+            attribute("padding_algorithm", algorithm),
+        ];
+        for a in 0..spatial {
+            let count = (dims[a] + strides[a] - 1) / strides[a];
+            let total = ((count - 1) * strides[a] + kernel[a] - dims[a]).max(0);
+            match algorithm {
+                "SAME" => (begins[a], ends[a]) = (total / 2, total - total / 2),
+                "VALID" => (begins[a], ends[a]) = (0, 0),
+                _ => {}
+            }
+        }
+        Self { begins, ends, is_same: algorithm == "SAME", attributes }
+    }
+}
+
+struct Pool {
+    x: Array,
+    is_max: bool,
+    is_last: bool,
+    spans: Vec<Vec<Span>>,
+    attributes: Vec<Attribute>,
+}
+
+impl Pool {
+    fn random(random: &mut Random, spatial: usize) -> Option<Self> {
+        let (dims, size) = (random.each(spatial, 1, 6), random.each(spatial, 1, 4));
+        let (strides, is_max) = (random.each(spatial, 1, 3), random.flag());
+        let (is_ceil, exclusive, is_last) = (random.flag(), random.flag(), random.flag());
+        let padding = Padding::random(random, &dims, &size, &strides);
+        let (is_adaptive, is_global) = (random.pick(0, 4) == 0, random.pick(0, 7) == 0);
+        let (mut kernel, mut begins, mut ends) = (size.clone(), padding.begins, padding.ends);
+        if is_adaptive || is_global {
+            (begins, ends) = (vec![0; spatial], vec![0; spatial]);
+        }
+        if is_global {
+            kernel.clone_from(&dims);
+        }
+        let count = |a: usize| {
+            let more = if is_ceil { strides[a] - 1 } else { 0 };
+            match is_adaptive && !is_global {
+                true => size[a],
+                false => (dims[a] - kernel[a] + begins[a] + ends[a] + more) / strides[a] + 1,
+            }
+        };
+        let counts: Vec<i64> = (0..spatial).map(|a| if is_global { 1 } else { count(a) }).collect();
+        if counts.iter().any(|count| *count < 1) {
+            return None;
+        }
+        let spans = (0..spatial).map(|a| {
+            let span = |number: i64| {
+                // The maximum has no adaptive windows.
+                if is_adaptive && !is_max && !is_global {
+                    let begin = number * dims[a] / counts[a];
+                    let end = ((number + 1) * dims[a] + counts[a] - 1) / counts[a];
+                    return Span { places: (begin..end).collect(), divisor: end - begin };
+                }
+                let begin = number * strides[a] - begins[a];
+                let end = (begin + kernel[a]).min(dims[a] + begins[a]);
+                let whole = end - begin;
+                let (begin, end) = (begin.max(0), end.min(dims[a]));
+                let divisor = if exclusive { end - begin } else { whole };
+                Span { places: (begin..end).collect(), divisor }
+            };
+            (0..counts[a]).map(span).collect()
+        });
+        let spans = spans.collect();
+        let x = random.images(2, &dims);
+        let attributes = [
+            padding.attributes,
+            vec![
+                attribute("pooling_type", if is_max { "max" } else { "avg" }),
+                ints("ksize", &size),
+                ints("strides", &strides),
+                attribute("ceil_mode", is_ceil),
+                attribute("exclusive", exclusive),
+                attribute("adaptive", is_adaptive),
+                attribute("global_pooling", is_global),
+                attribute("data_format", layout(is_last, spatial)),
+            ],
+        ];
+        Some(Self { x, is_max, is_last, spans, attributes: attributes.concat() })
+    }
+
+    fn kind(&self) -> &'static str {
+        if self.is_max { "max" } else { "avg" }
+    }
+
+    /// Returns an array in the layout of the operator.
+    fn laid(&self, array: &Array) -> Tensor {
+        if self.is_last { array.channels_last().tensor() } else { array.tensor() }
+    }
+}
+
+fn layout(is_last: bool, spatial: usize) -> &'static str {
+    match (is_last, spatial) {
+        (false, 2) => "NCHW",
+        (false, _) => "NCDHW",
+        (true, 2) => "NHWC",
+        (true, _) => "NDHWC",
+    }
+}
+
+fn pool(random: &mut Random, is_open: bool, spatial: usize) -> Option<Case> {
+    let pool = Pool::random(random, spatial)?;
+    if is_open && pool.is_last {
+        return None;
+    }
+    let (y, _) = pooled(&pool.x, &pool.spans, pool.kind(), f32::MIN);
+    let (x, y) = (pool.laid(&pool.x), pool.laid(&y));
+    Some(case(
+        &format!("pool{spatial}d"),
+        vec![("X", x)],
+        pool.attributes,
+        vec![("Out", y)],
+        is_open,
+    ))
+}
+
+/// An element of a mean gets its share of the gradient, the first maximum all of it.
+fn pool_gradient(random: &mut Random, spatial: usize) -> Option<Case> {
+    let pool = Pool::random(random, spatial)?;
+    let (y, places) = pooled(&pool.x, &pool.spans, pool.kind(), f32::MIN);
+    let given = random.array(&y.dims);
+    let mut wanted = Array::zeros(&pool.x.dims);
+    let inner = wanted.dims[2..].iter().product::<i64>();
+    for index in indices(&y.dims) {
+        if pool.is_max {
+            let place = places.get(&index) as i64;
+            let image = index[0] * y.dims[1] + index[1];
+            if place >= 0 {
+                wanted.values[(image * inner + place) as usize] += given.get(&index);
+            }
+            continue;
+        }
+        let own: Vec<&Span> =
+            index[2..].iter().zip(&pool.spans).map(|(at, all)| &all[*at as usize]).collect();
+        let divisor = own.iter().map(|span| span.divisor).product::<i64>();
+        let sizes: Vec<i64> = own.iter().map(|span| span.places.len() as i64).collect();
+        for inner in indices(&sizes) {
+            let at = inner.iter().zip(&own).map(|(at, span)| span.places[*at as usize]);
+            let at: Vec<i64> = index[..2].iter().copied().chain(at).collect();
+            wanted.add(&at, given.get(&index) / divisor as f32);
+        }
+    }
+    let given =
+        vec![("X", pool.laid(&pool.x)), ("Out", pool.laid(&y)), ("Out@GRAD", pool.laid(&given))];
+    let wanted = vec![("X@GRAD", pool.laid(&wanted))];
+    Some(case(&format!("pool{spatial}d_grad"), given, pool.attributes, wanted, false))
+}
+
+fn with_index(random: &mut Random, is_open: bool) -> Option<Case> {
+    let (dims, mut kernel) = (random.each(2, 1, 6), random.each(2, 1, 4));
+    let mut strides = random.each(2, 1, 3);
+    let mut pads: Vec<i64> = kernel.iter().map(|kernel| random.pick(0, kernel - 1)).collect();
+    let is_global = random.pick(0, 7) == 0;
+    let attributes = vec![
+        ints("ksize", &kernel),
+        ints("strides", &strides),
+        ints("paddings", &pads),
+        attribute("global_pooling", is_global),
+    ];
+    if is_global {
+        (kernel, pads, strides) = (dims.clone(), vec![0; 2], strides);
+    }
+    if is_open || (0..2).any(|a| dims[a] + 2 * pads[a] < kernel[a]) {
+        return None;
+    }
+    strides.iter_mut().for_each(|stride| *stride = (*stride).max(1));
+    let spans = (0..2).map(|a| {
+        let span = |number: i64| {
+            let begin = number * strides[a] - pads[a];
+            let (begin, end) = (begin.max(0), (begin + kernel[a]).min(dims[a]));
+            Span { places: (begin..end).collect(), divisor: 1 }
+        };
+        (0..(dims[a] - kernel[a] + 2 * pads[a]) / strides[a] + 1).map(span).collect()
+    });
+    let spans: Vec<Vec<Span>> = spans.collect();
+    let x = random.array(&[&[2, 2], &dims[..]].concat());
+    let (y, places) = pooled(&x, &spans, "max", f32::MIN);
+    let wanted = vec![("Out", y.tensor()), ("Mask", places.integers(DType::Int32))];
+    Some(case("max_pool2d_with_index", vec![("X", x.tensor())], attributes, wanted, false))
+}
+
+struct Conv {
+    x: Array,
+    w: Array,
+    kernel: Vec<i64>,
+    strides: Vec<i64>,
+    dilations: Vec<i64>,
+    begins: Vec<i64>,
+    counts: Vec<i64>,
+    groups: i64,
+    is_last: bool,
+    attributes: Vec<Attribute>,
+}
+
+impl Conv {
+    fn random(random: &mut Random, spatial: usize) -> Option<Self> {
+        let (dims, kernel) = (random.each(spatial, 1, 6), random.each(spatial, 1, 3));
+        let (strides, mut dilations) = (random.each(spatial, 1, 3), random.each(spatial, 1, 2));
+        let padding = Padding::random(random, &dims, &kernel, &strides);
+        let (groups, is_last) = (random.pick(1, 2), random.flag());
+        let attributes = [
+            padding.attributes,
+            vec![
+                ints("strides", &strides),
+                ints("dilations", &dilations),
+                attribute("groups", groups as i32),
+                attribute("data_format", layout(is_last, spatial)),
+            ],
+        ];
+        if padding.is_same {
+            dilations = vec![1; spatial];
+        }
+        let count = |a: usize| {
+            let reach = dilations[a] * (kernel[a] - 1) + 1;
+            (dims[a] + padding.begins[a] + padding.ends[a] - reach) / strides[a] + 1
+        };
+        let counts: Vec<i64> = (0..spatial).map(count).collect();
+        if counts.iter().any(|count| *count < 1) {
+            return None;
+        }
+        Some(Self {
+            x: random.images(2 * groups, &dims),
+            w: random.array(&[&[2 * groups, 2], &kernel[..]].concat()),
+            kernel,
+            strides,
+            dilations,
+            begins: padding.begins,
+            counts,
+            groups,
+            is_last,
+            attributes: attributes.concat(),
+        })
+    }
+
+    fn taps(&self) -> Taps<'_> {
+        let (kernel, strides) = (&self.kernel, &self.strides);
+        Taps { kernel, strides, dilations: &self.dilations, begins: &self.begins }
+    }
+
+    fn laid(&self, array: &Array) -> Tensor {
+        if self.is_last { array.channels_last().tensor() } else { array.tensor() }
+    }
+}
+
+fn conv(random: &mut Random, is_open: bool, spatial: usize) -> Option<Case> {
+    let conv = Conv::random(random, spatial)?;
+    // Of unknown dims, none is known to be too small.
+    let fits = |a: usize| {
+        let reach = conv.dilations[a] * (conv.kernel[a] - 1) + 1;
+        conv.counts[a] > 1 || conv.x.dims[a + 2] + conv.begins[a] >= reach
+    };
+    if is_open && (conv.is_last || !(0..spatial).all(fits)) {
+        return None;
+    }
+    let y = convolved(&conv.x, &conv.w, &conv.taps(), &conv.counts, conv.groups);
+    let (x, y) = (conv.laid(&conv.x), conv.laid(&y));
+    let given = vec![("Input", x), ("Filter", conv.w.tensor())];
+    Some(case(&format!("conv{spatial}d"), given, conv.attributes, vec![("Output", y)], is_open))
+}
+
+fn conv_gradient(random: &mut Random, _: bool) -> Option<Case> {
+    let conv = Conv::random(random, 2)?;
+    let y = convolved(&conv.x, &conv.w, &conv.taps(), &conv.counts, conv.groups);
+    let given = random.array(&y.dims);
+    let (mut by_input, mut by_filter) = (Array::zeros(&conv.x.dims), Array::zeros(&conv.w.dims));
+    let (own, filters) = (conv.w.dims[1], conv.w.dims[0] / conv.groups);
+    for index in indices(&y.dims) {
+        for tap in indices(&conv.kernel) {
+            let place = conv.taps().place(&index[2..], &tap);
+            if !is_inside(&place, &conv.x.dims[2..]) {
+                continue;
+            }
+            for channel in 0..own {
+                let at = [&[index[0], index[1] / filters * own + channel], &place[..]].concat();
+                let weight = [&[index[1], channel], &tap[..]].concat();
+                by_input.add(&at, given.get(&index) * conv.w.get(&weight));
+                by_filter.add(&weight, given.get(&index) * conv.x.get(&at));
+            }
+        }
+    }
+    let wanted = vec![("Input@GRAD", conv.laid(&by_input)), ("Filter@GRAD", by_filter.tensor())];
+    let (x, given) = (conv.laid(&conv.x), conv.laid(&given));
+    let given = vec![("Input", x), ("Filter", conv.w.tensor()), ("Output@GRAD", given)];
+    Some(case("conv2d_grad", given, conv.attributes, wanted, false))
+}
+
+fn conv_transpose(random: &mut Random, is_open: bool) -> Option<Case> {
+    let (dims, kernel) = (random.each(2, 1, 4), random.each(2, 1, 3));
+    let (strides, mut dilations) = (random.each(2, 1, 3), random.each(2, 1, 2));
+    let padding = Padding::random(random, &dims, &kernel, &strides);
+    let (groups, is_last) = (random.pick(1, 2), random.flag());
+    let mut attributes = [
+        padding.attributes,
+        vec![
+            ints("strides", &strides),
+            ints("dilations", &dilations),
+            attribute("groups", groups as i32),
+            attribute("data_format", layout(is_last, 2)),
+        ],
+    ]
+    .concat();
+    if padding.is_same {
+        dilations = vec![1; 2];
+    }
+    let least = |a: usize| {
+        let reach = dilations[a] * (kernel[a] - 1) + 1;
+        (dims[a] - 1) * strides[a] - padding.begins[a] - padding.ends[a] + reach
+    };
+    let more: Vec<i64> = (0..2).map(|a| random.pick(0, strides[a] - 1)).collect();
+    let how = random.pick(0, 2);
+    let sizes: Vec<i64> = (0..2).map(|a| least(a) + if how == 0 { 0 } else { more[a] }).collect();
+    match how {
+        1 => attributes.push(ints("output_padding", &more)),
+        2 => attributes.push(ints("output_size", &sizes)),
+        _ => {}
+    }
+    if (0..2).any(|a| least(a) < 1) || is_open && is_last {
+        return None;
+    }
+    let x = random.images(2 * groups, &dims);
+    let w = random.array(&[&[2 * groups, 1], &kernel[..]].concat());
+    let (strides, begins) = (&strides[..], &padding.begins[..]);
+    let taps = Taps { kernel: &kernel, strides, dilations: &dilations, begins };
+    let y = transposed(&x, &w, &taps, &sizes, groups);
+    let laid =
+        |array: &Array| if is_last { array.channels_last().tensor() } else { array.tensor() };
+    let given = vec![("Input", laid(&x)), ("Filter", w.tensor())];
+    Some(case("conv2d_transpose", given, attributes, vec![("Output", laid(&y))], is_open))
+}
+
+fn patches(random: &mut Random, is_open: bool, is_image: bool) -> Option<Case> {
+    let (dims, kernel) = (random.each(2, 1, 6), random.each(2, 1, 3));
+    let (strides, dilations) = (random.each(2, 1, 3), random.each(2, 1, 2));
+    let pads = random.each(4, 0, 2);
+    let count = |a: usize| {
+        let room = dims[a] + pads[a] + pads[a + 2] - dilations[a] * (kernel[a] - 1) - 1;
+        // `fold` checks that the columns fit.
+        if is_image && room < 0 { 0 } else { room / strides[a] + 1 }
+    };
+    let counts: Vec<i64> = (0..2).map(count).collect();
+    if counts.iter().any(|count| *count < 1) {
+        return None;
+    }
+    let taps =
+        Taps { kernel: &kernel, strides: &strides, dilations: &dilations, begins: &pads[..2] };
+    let mut attributes = vec![
+        ints("kernel_sizes", &kernel),
+        ints("strides", &strides),
+        ints("dilations", &dilations),
+        ints("paddings", &pads),
+    ];
+    if is_image {
+        let x = random.array(&[2, 2 * kernel.iter().product::<i64>(), counts.iter().product()]);
+        attributes.push(ints("output_sizes", &dims));
+        let y = image(&x, &taps, &counts, &dims);
+        return Some(case(
+            "fold",
+            vec![("X", x.tensor())],
+            attributes,
+            vec![("Y", y.tensor())],
+            false,
+        ));
+    }
+    let x = random.array(&[2, 2, dims[0], dims[1]]);
+    let y = columns(&x, &taps, &counts);
+    Some(case("unfold", vec![("X", x.tensor())], attributes, vec![("Y", y.tensor())], is_open))
+}
+
+/// Patches of an image as rows: `[windows, channels * taps]`.
+fn sequences(random: &mut Random, is_open: bool) -> Option<Case> {
+    let (dims, kernel, strides) =
+        (random.each(2, 1, 6), random.each(2, 1, 3), random.each(2, 1, 3));
+    let pads = random.each(4, 0, 2);
+    let count = |a: usize| {
+        let room = dims[a] + pads[a] + pads[a + 2] - kernel[a];
+        room / strides[a] + 1
+    };
+    let counts: Vec<i64> = (0..2).map(count).collect();
+    if is_open || (0..2).any(|a| dims[a] + pads[a] + pads[a + 2] < kernel[a]) {
+        return None;
+    }
+    let dilations = [1, 1];
+    let taps =
+        Taps { kernel: &kernel, strides: &strides, dilations: &dilations, begins: &pads[..2] };
+    let x = random.array(&[2, 2, dims[0], dims[1]]);
+    let y = columns(&x, &taps, &counts);
+    let mut rows = Array::zeros(&[2 * y.dims[2], y.dims[1]]);
+    for index in indices(&y.dims) {
+        rows.add(&[index[0] * y.dims[2] + index[2], index[1]], y.get(&index));
+    }
+    let attributes =
+        vec![ints("kernels", &kernel), ints("strides", &strides), ints("paddings", &pads)];
+    Some(case(
+        "im2sequence",
+        vec![("X", x.tensor())],
+        attributes,
+        vec![("Out", rows.tensor())],
+        false,
+    ))
+}
