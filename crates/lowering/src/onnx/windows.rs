@@ -5,19 +5,19 @@
 //!
 //! | framework | number of windows | means divide by | proof |
 //! |---|---|---|---|
-//! | PaddlePaddle from 2.0 | [`Down`](Rounding::Down); `ceil_mode`: [`Up`](Rounding::Up) | `exclusive`: [`Inside`](Divisor::Inside), else [`Padded`](Divisor::Padded), with as much padding at the end as at the begin | `phi/kernels/funcs/pooling.cc`; `paddle_operators/pool2d-*` |
+//! | PaddlePaddle from 2.0 | [`Down`](Rounding::Down); `ceil_mode`: [`Up`](Rounding::Up) | `exclusive`: [`Inside`](Divisor::Inside), else [`Padded`](Divisor::Padded), with as much padding at the end as at the begin | `phi/kernels/funcs/pooling.cc`; recorded `pool2d-49`, `pool2d-62`, `pool3d-5` |
 //! | PaddlePaddle up to 1.x | the same | not `exclusive`: [`Whole`](Divisor::Whole) | `operators/math/pooling.cc` |
-//! | PaddlePaddle, adaptive means | that of [`bins`] | the bin | `AdaptStartIndex` in `pooling.h` |
-//! | PaddlePaddle, adaptive maxima of `pool2d` | the size of the kernel, without padding | | `pool_kernel_impl.h`, which passes `adaptive = false` |
-//! | PaddlePaddle, `SAME` | [`Window::same`], without dilation | | `UpdatePadding` in `conv_util.h`; `paddle_operators/conv2d-*` |
-//! | MXNet 1.9, `valid`, `full`, `same` | [`Down`](Rounding::Down), [`Up`](Rounding::Up), [`Steps`](Rounding::Steps); kernels [fit](Window::fits) | `count_include_pad`: [`Padded`](Divisor::Padded), else [`Inside`](Divisor::Inside); 0 of nothing | `nn/pooling.cc`, `nn/pool.h`; `golden/mxnet/pool*` |
+//! | PaddlePaddle, adaptive means | that of [`bins`] | the bin | `AdaptStartIndex` in `pooling.h`; recorded `pool2d-41` |
+//! | PaddlePaddle, adaptive maxima of `pool2d` | the size of the kernel, without padding | | `pool_kernel_impl.h`; recorded `pool2d-17` |
+//! | PaddlePaddle, `SAME` | [`Window::same`], without dilation | | `UpdatePadding` in `conv_util.h`; recorded `conv2d-6`, `pool2d-49`, `conv2d_transpose-9` |
+//! | MXNet 1.9, `valid`, `full`, `same` | [`Down`](Rounding::Down), [`Up`](Rounding::Up), [`Steps`](Rounding::Steps); kernels [fit](Window::fits) | `count_include_pad`: [`Padded`](Divisor::Padded), else [`Inside`](Divisor::Inside); 0 of nothing | `nn/pooling.cc`, `nn/pool.h`; recorded `pool_445`, `poolx_444` |
 //! | MXNet, `Pooling_v1` | the same | [`Whole`](Divisor::Whole) | `pooling_v1-inl.h` |
 //! | MXNet, `target_shape` | [`Window::shrunk`] | | `InferPad` in `nn/deconvolution-inl.h` |
-//! | PyTorch | [`Down`](Rounding::Down); `ceil_mode`: [`UpInside`](Rounding::UpInside) | `count_include_pad`: [`Padded`](Divisor::Padded), else [`Inside`](Divisor::Inside) | `native/Pool.h`, `AvgPoolKernel.cpp`; `golden/torch/pool_*` |
-//! | PyTorch, adaptive | that of [`bins`] | the bin | `native/AdaptivePooling.h` |
-//! | PyTorch, `padding='same'` | [`Window::same`], with stride 1 | | `_convolution_same` in `native/Convolution.cpp` |
-//! | Caffe2, `legacy_pad` 2 | one for each stride, from [`Window::lack`] | | `ConvPoolOpBase::ComputeSizeAndPad` in `conv_pool_op_base.h` |
-//! | Caffe2, `legacy_pad` 3 | [`Up`](Rounding::Up); with padding [`UpInside`](Rounding::UpInside) | | the same |
+//! | PyTorch | [`Down`](Rounding::Down); `ceil_mode`: [`UpInside`](Rounding::UpInside) | `count_include_pad`: [`Padded`](Divisor::Padded), else [`Inside`](Divisor::Inside) | `native/Pool.h`, `AvgPoolKernel.cpp`; recorded `avg_pool2d_ceil`, `max_pool3d_ceil` |
+//! | PyTorch, adaptive | that of [`bins`] | the bin | `native/AdaptivePooling.h`; recorded `adaptive_avg_pool2d_3` |
+//! | PyTorch, `padding='same'` | [`Window::same`], with stride 1 | | `_convolution_same` in `native/Convolution.cpp`; recorded `conv2d_same` |
+//! | Caffe2, `legacy_pad` 2 | one for each stride, from [`Window::lack`] | | `ComputeSizeAndPad` in `conv_pool_op_base.h`; recorded `conv_legacy_same`, `max_pool_same` |
+//! | Caffe2, `legacy_pad` 3 | [`Up`](Rounding::Up); with padding [`UpInside`](Rounding::UpInside) | | the same; recorded `conv_legacy_caffe`, `average_pool_caffe` |
 //! | ONNX since 19 | [`Down`](Rounding::Down); `ceil_mode`: [`UpInside`](Rounding::UpInside); kernels [fit](Window::fits) | `count_include_pad`: all up to the end of the padding, else [`Inside`](Divisor::Inside) | the schema of `AveragePool` |
 //!
 //! Numbers of windows are divided as in C, towards 0, except that MXNet rejects kernels that do not fit before. ONNX rejects
