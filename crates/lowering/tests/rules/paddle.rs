@@ -100,7 +100,10 @@ fn failure(recorded: &Recorded, index: usize) -> Option<String> {
 }
 
 /// Returns the variables that a lowered operator writes.
-fn results(lowered: &Lowered, feed: &Tensors<'_>) -> Result<Vec<(String, Tensor)>, String> {
+pub(crate) fn results(
+    lowered: &Lowered,
+    feed: &Tensors<'_>,
+) -> Result<Vec<(String, Tensor)>, String> {
     let mut inputs: Vec<(String, Tensor)> =
         feed.iter().map(|(name, tensor)| ((*name).to_owned(), tensor.clone())).collect();
     for lod in &lowered.lods {
