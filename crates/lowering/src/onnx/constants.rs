@@ -25,6 +25,12 @@ impl Graph {
         self.constant(DType::Float32, vec![values.len() as u64], bytes)
     }
 
+    /// Adds a matrix of floats: all of a row, then of the next one.
+    pub(crate) fn matrix(&mut self, values: &[f32], dims: [u64; 2]) -> Value {
+        let bytes: Vec<u8> = values.iter().flat_map(|value| value.to_le_bytes()).collect();
+        self.constant(DType::Float32, dims.to_vec(), bytes)
+    }
+
     /// Adds a list of floats of 64 bits.
     pub(crate) fn doubles(&mut self, values: &[f64]) -> Value {
         let bytes: Vec<u8> = values.iter().flat_map(|value| value.to_le_bytes()).collect();

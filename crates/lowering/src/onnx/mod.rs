@@ -6,7 +6,10 @@
 pub(crate) mod blocks;
 mod constants;
 mod derived;
+pub(crate) mod normalization;
+pub(crate) mod resizing;
 mod shapes;
+mod sizes;
 #[cfg(test)]
 mod tests;
 pub(crate) mod windows;
@@ -22,6 +25,8 @@ use lodstone_schema::numbers::{Rank, known, known_dims};
 use lodstone_schema::onnx::downgrade::minimum_opset;
 use lodstone_schema::onnx::infer::{NoBodies, ValueInfo, infer_op};
 use lodstone_schema::onnx::{NEWEST_OPSET, admits, ir_version_of_opset, lowest_opset};
+
+pub(crate) use sizes::{Precision, Size, known_sizes};
 
 /// The opset version that lowerings emit: the newest, which the engine runs.
 pub const OPSET: i64 = NEWEST_OPSET;

@@ -5,7 +5,8 @@ use lodstone_schema::numbers::{exact, known};
 use lodstone_schema::paddle::Release;
 
 use super::operator::{Operator, Outcome, Rule};
-use crate::onnx::{Value, float, int};
+use crate::onnx::Value;
+use crate::onnx::normalization::{LocalResponse, Normalized, Squares};
 
 pub(super) const RULES: &[(&str, Rule)] = &[
     ("affine_channel", affine_channel),
@@ -34,8 +35,7 @@ fn batch_norm(op: &mut Operator<'_>) -> Outcome {
     let tests = op.flag("is_test")? && !op.flag("trainable_statistics")?;
     let fixed = tests || op.flag("use_global_stats")?;
     let y = if fixed {
-        let inputs = [&x, &scale, &bias, &mean, &variance];
-        let y = op.call("BatchNormalization", &inputs, [float("epsilon", epsilon)])?;
+        let y = op.batch_normalized(&x, [&scale, &bias, &mean, &variance], epsilon)?;
         op.put("MeanOut", &mean)?;
         op.put("VarianceOut", &variance)?;
         for slot in ["SavedMean", "SavedVariance"] {
@@ -64,24 +64,11 @@ fn trained(
 ) -> Outcome<Value> {
     let rank = x.rank()?.number();
     let axes: Vec<i64> = (0..rank).filter(|axis| *axis != 1).collect();
-    let batch_mean = op.reduce("ReduceMean", x, &axes, true)?;
-    let centred = op.sub(x, &batch_mean)?;
-    let squares = op.mul(&centred, &centred)?;
-    let batch_variance = op.reduce("ReduceMean", &squares, &axes, true)?;
-    let moved = op.plus(&batch_variance, epsilon.into())?;
-    let deviation = op.call("Sqrt", &[&moved], [])?;
-    let inverse = op.call("Reciprocal", &[&deviation], [])?;
-    let normal = op.mul(&centred, &inverse)?;
-    let over: Vec<i64> = (1..rank - 1).collect();
-    let spread = |op: &mut Operator<'_>, value: &Value| match over.is_empty() {
-        true => Ok(value.clone()),
-        false => op.unsqueeze(value, &over),
-    };
-    let (scale, bias) = (spread(op, scale)?, spread(op, bias)?);
-    let scaled = op.mul(&normal, &scale)?;
-    let y = op.add(&scaled, &bias)?;
+    let (normal, inverse) = op.normalized_by_inverse(x, &axes, epsilon.into())?;
+    let (scale, bias) = (op.along(scale, 1, rank)?, op.along(bias, 1, rank)?);
+    let y = op.affine(&normal.value, [Some(&scale), Some(&bias)], |_, it| Ok(it.clone()))?;
     let list = |op: &mut Operator<'_>, value: &Value| op.reshape(value, &[-1]);
-    let (batch_mean, batch_variance) = (list(op, &batch_mean)?, list(op, &batch_variance)?);
+    let (batch_mean, batch_variance) = (list(op, &normal.mean)?, list(op, &normal.variance)?);
     let inverse = list(op, &inverse)?;
     let momentum = match op.optional("MomentumTensor")? {
         Some(momentum) => op.reshape(&momentum, &[])?,
@@ -139,14 +126,9 @@ fn layer_norm(op: &mut Operator<'_>) -> Outcome {
     if let Some(y) = exported_layer_norm(op, &x, begin)? {
         return op.put("Y", &y);
     }
-    let mean = op.reduce("ReduceMean", &x, &axes, true)?;
-    let centred = op.sub(&x, &mean)?;
-    let squares = op.mul(&centred, &centred)?;
-    let variance = op.reduce("ReduceMean", &squares, &axes, true)?;
     let epsilon = op.float("epsilon")?;
-    let moved = op.plus(&variance, epsilon.into())?;
-    let deviation = op.call("Sqrt", &[&moved], [])?;
-    let mut y = op.div(&centred, &deviation)?;
+    let Normalized { value: mut y, mean, variance, .. } =
+        op.normalized(&x, &axes, epsilon.into())?;
     // The scale is flat, but may belong to several dims.
     let over = x.shape()?.iter().skip(exact(begin)?);
     let dims = over.map(known).collect::<Outcome<Option<Vec<i64>>>>()?;
@@ -196,21 +178,18 @@ fn exported_layer_norm(op: &mut Operator<'_>, x: &Value, begin: i64) -> Outcome<
         Some(bias) => Some(whole(op, &bias)?),
         None => None,
     };
-    let attributes = [int("axis", begin), float("epsilon", op.float("epsilon")?)];
-    let inputs: Vec<Option<&Value>> =
-        [Some(x), Some(&scale)].into_iter().chain(bias.iter().map(Some)).collect();
-    let [y] = op.emit_all("LayerNormalization", &inputs, attributes)?;
-    Ok(Some(y))
+    let epsilon = op.float("epsilon")?;
+    Ok(op.layer_normalized(x, (&scale, bias.as_ref()), begin, epsilon, 1)?.pop())
 }
 
 /// Normalizes each channel of each sample.
 fn instance_norm(op: &mut Operator<'_>) -> Outcome {
     let (x, epsilon) = (op.input("X")?, op.float("epsilon")?);
     let axes: Vec<i64> = (2..).take(x.rank()?.count().saturating_sub(2)).collect();
-    let [y, mean, _, inverse] = centred(op, &x, &axes, epsilon)?;
-    let y = op.scaled_channels(&y)?;
+    let (normal, inverse) = op.normalized_by_inverse(&x, &axes, epsilon.into())?;
+    let y = op.scaled_channels(&normal.value)?;
     op.put("Y", &y)?;
-    for (slot, value) in [("SavedMean", &mean), ("SavedVariance", &inverse)] {
+    for (slot, value) in [("SavedMean", &normal.mean), ("SavedVariance", &inverse)] {
         if op.wants(slot) {
             let list = op.reshape(value, &[-1])?;
             op.put(slot, &list)?;
@@ -227,15 +206,13 @@ fn group_norm(op: &mut Operator<'_>) -> Outcome {
     }
     let last = op.channels_last("data_layout")?;
     let x = if last { op.channels_to_front(&x)? } else { x };
-    // [batch, groups, channels per group and spatial dims]
-    let dims = op.longs(&[0, groups, -1]);
-    let grouped = op.call("Reshape", &[&x, &dims], [])?;
-    let [y, mean, variance, _] = centred(op, &grouped, &[2], epsilon)?;
-    let y = op.reshape_as(&y, &x)?;
+    let grouped = op.grouped(&x, groups)?;
+    let (normal, _) = op.normalized_by_inverse(&grouped, &[2], epsilon.into())?;
+    let y = op.reshape_as(&normal.value, &x)?;
     let y = op.scaled_channels(&y)?;
     let y = if last { op.channels_to_back(&y)? } else { y };
     op.put("Y", &y)?;
-    for (slot, value) in [("Mean", &mean), ("Variance", &variance)] {
+    for (slot, value) in [("Mean", &normal.mean), ("Variance", &normal.variance)] {
         if op.wants(slot) {
             let gone = op.longs(&[2]);
             let list = op.call("Squeeze", &[value, &gone], [])?;
@@ -245,26 +222,12 @@ fn group_norm(op: &mut Operator<'_>) -> Outcome {
     Ok(())
 }
 
-/// Normalizes a value over axes; returns it with its mean, its variance, and the inverse standard deviation.
-fn centred(op: &mut Operator<'_>, x: &Value, axes: &[i64], epsilon: f32) -> Outcome<[Value; 4]> {
-    let mean = op.reduce("ReduceMean", x, axes, true)?;
-    let centred = op.sub(x, &mean)?;
-    let squares = op.mul(&centred, &centred)?;
-    let variance = op.reduce("ReduceMean", &squares, axes, true)?;
-    let moved = op.plus(&variance, epsilon.into())?;
-    let deviation = op.call("Sqrt", &[&moved], [])?;
-    let inverse = op.call("Reciprocal", &[&deviation], [])?;
-    let y = op.mul(&centred, &inverse)?;
-    Ok([y, mean, variance, inverse])
-}
-
 /// Divides by the norm along an axis.
 fn norm(op: &mut Operator<'_>) -> Outcome {
     let (x, axis, epsilon) = (op.input("X")?, op.int("axis")?, op.float("epsilon")?);
     let squares = op.mul(&x, &x)?;
     let sum = op.reduce("ReduceSum", &squares, &[axis], true)?;
-    let moved = op.plus(&sum, epsilon.into())?;
-    let length = op.call("Sqrt", &[&moved], [])?;
+    let length = op.root(&sum, epsilon.into())?;
     let y = op.div(&x, &length)?;
     op.put("Out", &y)?;
     op.put("Norm", &length)
@@ -313,7 +276,7 @@ fn data_norm(op: &mut Operator<'_>) -> Outcome {
     op.put("Y", &y)
 }
 
-/// Divides by a power of sums of squares over neighboring channels. ONNX divides `alpha` by their number.
+/// Divides by a power of sums of squares over neighboring channels.
 fn local_response_norm(op: &mut Operator<'_>) -> Outcome {
     let (x, size) = (op.input("X")?, op.int("n")?);
     let (bias, alpha, beta) = (op.float("k")?, op.float("alpha")?, op.float("beta")?);
@@ -322,11 +285,8 @@ fn local_response_norm(op: &mut Operator<'_>) -> Outcome {
     }
     let last = op.channels_last("data_format")?;
     let x = if last { op.channels_to_front(&x)? } else { x };
-    #[expect(clippy::cast_precision_loss, reason = "the number of channels is small")]
-    let alpha = alpha * size as f32;
-    let attributes =
-        [int("size", size), float("alpha", alpha), float("beta", beta), float("bias", bias)];
-    let y = op.call("LRN", &[&x], attributes)?;
+    let how = LocalResponse { size, squares: Squares::Sum, alpha, beta, bias };
+    let y = op.local_response(&x, how)?;
     let y = if last { op.channels_to_back(&y)? } else { y };
     op.put("Out", &y)
 }
@@ -334,14 +294,9 @@ fn local_response_norm(op: &mut Operator<'_>) -> Outcome {
 impl Operator<'_> {
     /// Applies `Scale` and `Bias`, if they are present: one element for each channel, the second dim.
     fn scaled_channels(&mut self, x: &Value) -> Outcome<Value> {
-        let behind: Vec<i64> = (1..).take(x.rank()?.count().saturating_sub(2)).collect();
-        let mut y = x.clone();
-        for (slot, kind) in [("Scale", "Mul"), ("Bias", "Add")] {
-            let Some(value) = self.optional(slot)? else { continue };
-            let value = if behind.is_empty() { value } else { self.unsqueeze(&value, &behind)? };
-            y = self.call(kind, &[&y, &value], [])?;
-        }
-        Ok(y)
+        let rank = x.rank()?.number();
+        let (scale, bias) = (self.optional("Scale")?, self.optional("Bias")?);
+        self.affine(x, [scale.as_ref(), bias.as_ref()], |graph, it| graph.along(it, 1, rank))
     }
 
     /// Returns a tensor of the dims of another one, filled with `number`.

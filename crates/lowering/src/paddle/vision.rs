@@ -6,7 +6,8 @@ use lodstone_schema::numbers::length;
 use lodstone_schema::paddle::Release;
 
 use super::operator::{Operator, Outcome, Rule};
-use crate::onnx::{Value, float, int, text};
+use crate::onnx::resizing::{Places, Rounding};
+use crate::onnx::{Precision, Value, float, int, text};
 
 pub(super) const RULES: &[(&str, Rule)] = &[
     ("bicubic_interp_v2", |op| resize(op, "cubic", 2)),
@@ -70,12 +71,6 @@ fn scaled(op: &mut Operator<'_>, x: &Value, scales: &Value) -> Outcome<(Value, V
     Ok((dims, op.cast(&sizes, DType::Int64)?))
 }
 
-/// Whether dims are unchanged by these scales, or by the single one.
-fn is_same(dims: &[i64], scales: &[f32]) -> bool {
-    let scales = scales.iter().cycle();
-    dims.iter().zip(scales).all(|(dim, scale)| scaled_size(*dim, *scale) == *dim)
-}
-
 /// Returns the scales, or 1 if all dims are unchanged by them.
 fn copying(op: &mut Operator<'_>, x: &Value, scales: &Value) -> Outcome<Value> {
     let (dims, sizes) = scaled(op, x, scales)?;
@@ -106,17 +101,15 @@ enum Single {
 impl Single {
     fn of(op: &mut Operator<'_>, x: &Value, size: &Size, is_static: bool) -> Outcome<Self> {
         let scales = if is_static { op.floats("scale")? } else { Vec::new() };
-        let sizes = match (size, x.known_dims()) {
+        let results = match (size, x.known_dims()) {
             (Size::Dims(sizes), _) => sizes.info().ints(),
             (Size::Scales(_), Some(dims)) if !scales.is_empty() => {
-                let dims = dims.get(2..).unwrap_or_default();
-                let scaled = dims.iter().zip(scales.iter().cycle());
-                Some(scaled.map(|(dim, scale)| scaled_size(*dim, *scale)).collect())
+                Some(sizes(dims.get(2..).unwrap_or_default(), &scales)?)
             }
             (Size::Scales(_), _) => None,
         };
         let enlarges = !scales.is_empty() && scales.iter().all(|scale| *scale >= 2.0);
-        Ok(match (size, sizes) {
+        Ok(match (size, results) {
             (_, Some(sizes)) if !sizes.contains(&1) => Self::Never,
             (_, Some(sizes)) => Self::Axes(sizes.iter().map(|size| *size == 1).collect()),
             (Size::Scales(_), None) if enlarges => Self::Never,
@@ -125,13 +118,10 @@ impl Single {
     }
 }
 
-#[expect(
-    clippy::cast_possible_truncation,
-    clippy::cast_precision_loss,
-    reason = "as PaddlePaddle computes it"
-)]
-fn scaled_size(dim: i64, scale: f32) -> i64 {
-    (dim as f32 * scale) as i64
+/// Returns the dims times the scales, or the single scale.
+fn sizes(dims: &[i64], scales: &[f32]) -> Outcome<Vec<i64>> {
+    let scaled = dims.iter().zip(scales.iter().cycle());
+    scaled.map(|(dim, scale)| Precision::Single.scaled(*dim, f64::from(*scale))).collect()
 }
 
 impl Resizing {
@@ -147,9 +137,9 @@ impl Resizing {
         }
         let (corners, half) =
             (op.flag("align_corners")?, op.int("align_mode")? == 0 || mode == "cubic");
-        let (places, nearest) = match (corners, mode) {
-            (true, _) => ("align_corners", "round_prefer_ceil"),
-            (false, "nearest") => ("asymmetric", "floor"),
+        let places = match (corners, mode) {
+            (true, _) => Places::AlignCorners,
+            (false, "nearest") => Places::Asymmetric,
             // Up to 3.2, a dim of 1 is the first element; two-dimensional images still are, and one-dimensional gradients.
             (false, _)
                 if half
@@ -158,16 +148,16 @@ impl Resizing {
                     && op.kind() != "linear_interp_v2_grad"
                     && !op.is_older_than(Release::new(3, 3)) =>
             {
-                ("half_pixel", "floor")
+                Places::HalfPixel
             }
-            (false, "cubic") => ("half_pixel", "floor"),
-            (false, _) if half => ("pytorch_half_pixel", "floor"),
-            (false, _) => ("asymmetric", "floor"),
+            (false, "cubic") => Places::HalfPixel,
+            (false, _) if half => Places::HalfPixelUnlessSingle,
+            (false, _) => Places::Asymmetric,
         };
         let attributes = [
             text("mode", mode),
-            text("coordinate_transformation_mode", places),
-            text("nearest_mode", nearest),
+            places.attribute(),
+            if corners { Rounding::HalfUp } else { Rounding::Down }.attribute(),
             float("cubic_coeff_a", -0.75),
         ];
         let is_static = op.optional("Scale")?.is_none();
@@ -181,7 +171,7 @@ impl Resizing {
             Size::Scales(scales) => match (op.floats("scale")?.as_slice(), x.known_dims()) {
                 (known, Some(dims)) if is_static && !known.is_empty() => {
                     let dims = dims.get(2..).unwrap_or_default();
-                    match is_same(dims, known) {
+                    match sizes(dims, known)? == dims {
                         true => Size::Dims(op.longs(dims)),
                         false => Size::Scales(scales),
                     }

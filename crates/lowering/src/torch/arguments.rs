@@ -10,6 +10,7 @@ use lodstone_schema::Finding;
 use lodstone_schema::torch::{Operator, operator, script_type};
 
 use super::node::Outcome;
+pub(super) use crate::onnx::Size;
 use crate::onnx::Value;
 
 /// Arguments that do not affect the elements of results.
@@ -57,14 +58,6 @@ pub(super) enum Number {
     Bool(bool),
     Int(i64),
     Float(f64),
-}
-
-/// A size in a list of sizes.
-#[derive(Clone, Debug)]
-pub(super) enum Size {
-    Known(i64),
-    /// A scalar `int64` value.
-    Value(Value),
 }
 
 /// The arguments of an operator.

@@ -7,6 +7,7 @@ use lodstone_schema::numbers::{Axis, Rank, exact, known};
 use lodstone_schema::{Code, Finding};
 
 use super::arguments::{Arguments, Item, Number, Size, wrong};
+pub(super) use crate::onnx::known_sizes;
 use crate::onnx::{Graph, Value, int};
 
 /// The result of a rule.
@@ -131,40 +132,6 @@ impl<'a> Node<'a> {
         number.map(|number| self.number_of(dtype, number)).transpose()
     }
 
-    /// Returns a list of sizes as a tensor of shape `[count]`.
-    pub(super) fn list_of(&mut self, sizes: &[Size]) -> Outcome {
-        if let Some(known) = known_sizes(sizes) {
-            return Ok(self.longs(&known));
-        }
-        let mut parts = Vec::new();
-        for size in sizes {
-            parts.push(match size {
-                Size::Known(size) => self.longs(&[*size]),
-                Size::Value(value) => {
-                    let value = self.cast(value, DType::Int64)?;
-                    self.reshape(&value, &[1])?
-                }
-            });
-        }
-        self.concat(&parts.iter().collect::<Vec<_>>(), 0)
-    }
-
-    /// Returns a size as a scalar.
-    pub(super) fn scalar_of(&mut self, size: &Size) -> Outcome {
-        match size {
-            Size::Known(size) => Ok(self.long(*size)),
-            Size::Value(value) => self.cast(value, DType::Int64),
-        }
-    }
-
-    /// Returns a dim of a tensor.
-    pub(super) fn size_of(&mut self, value: &Value, axis: i64) -> Outcome<Size> {
-        match dim_of(value, axis) {
-            Some(size) => Ok(Size::Known(size)),
-            None => self.extent(value, axis).map(Size::Value),
-        }
-    }
-
     /// Returns all dims of a tensor.
     pub(super) fn sizes_of(&mut self, value: &Value) -> Outcome<Vec<Size>> {
         (0..rank(value)?).map(|axis| self.size_of(value, axis)).collect()
@@ -250,15 +217,6 @@ pub(super) fn is_written(kind: &str) -> bool {
 /// The finding of an operator that gets a complex tensor.
 pub(super) fn no_complex() -> Finding {
     Finding::from("it is not supported for complex tensors")
-}
-
-/// Returns all sizes, if they are known.
-pub(super) fn known_sizes(sizes: &[Size]) -> Option<Vec<i64>> {
-    let known = |size: &Size| match size {
-        Size::Known(size) => Some(*size),
-        Size::Value(_) => None,
-    };
-    sizes.iter().map(known).collect()
 }
 
 /// Returns the rank of a value.

@@ -540,7 +540,7 @@ impl<'m> Walk<'m> {
         check_size(value)?;
         let value = self.declared(block, name, value);
         if !self.graph.is_made(&value) {
-            return Ok(value);
+            return Ok(self.graph.current(&value));
         }
         // The same subgraph may be translated several times.
         let unique = if block == 0 { name.to_owned() } else { self.graph.names.fresh(name) };

@@ -9,6 +9,7 @@
 #![expect(clippy::indexing_slicing, reason = "an index out of range fails the test")]
 #![expect(
     clippy::cast_possible_truncation,
+    clippy::cast_possible_wrap,
     clippy::cast_sign_loss,
     reason = "recorded numbers fit"
 )]
@@ -16,11 +17,14 @@
 mod caffe2;
 mod evaluate;
 mod mxnet;
+mod normalization;
 mod paddle;
 mod pir;
 #[expect(dead_code, reason = "the tests of the executor use more of it")]
 #[path = "../../../paddle/tests/operators/recorded.rs"]
 mod recorded;
+mod resizing;
+mod single;
 mod tables;
 mod torch;
 mod windows;
@@ -110,6 +114,8 @@ fn main() {
     let mut trials: Vec<Trial> = cases.into_iter().map(Case::trial).collect();
     trials.push(Trial::test("rules_without_a_case_are_listed", untried));
     trials.extend(tables::trials());
+    trials.extend(normalization::trials());
+    trials.extend(resizing::trials());
     trials.extend(windows::trials());
     libtest_mimic::run(&arguments, trials).exit();
 }

@@ -1,10 +1,12 @@
 //! Normalization.
 
 use lodstone_model::DType;
+use lodstone_schema::Finding;
 
 use crate::mxnet::attributes::wrong;
 use crate::mxnet::node::{Node, Outcome, Rule, axis_of, rank, rank_of, required_dim};
-use crate::onnx::{Value, float, int};
+use crate::onnx::normalization::{LocalResponse, Squares};
+use crate::onnx::{Value, float};
 
 pub(super) const RULES: &[(&str, Rule)] = &[
     ("BatchNorm", Rule::One(batch_norm)),
@@ -25,15 +27,6 @@ impl Node<'_> {
         match epsilon.is_finite() && epsilon >= 0.0 {
             true => Ok(epsilon),
             false => Err(wrong("eps", "a number that is not negative", &epsilon.to_string())),
-        }
-    }
-
-    /// Reshapes a vector so that it broadcasts along an axis of a rank.
-    pub(super) fn along(&mut self, vector: &Value, axis: i64, rank: i64) -> Outcome {
-        let behind = rank.saturating_sub(axis).saturating_sub(1).clamp(0, 64);
-        match behind {
-            0 => Ok(vector.clone()),
-            _ => self.unsqueeze(vector, &(1..=behind).collect::<Vec<_>>()),
         }
     }
 }
@@ -66,8 +59,8 @@ pub(super) fn batch_norm(node: &mut Node<'_>) -> Outcome {
         order.swap(1, axis.index());
         node.transpose(&x, &order)?
     };
-    let inputs = [Some(&moved), Some(&gamma), Some(&beta), Some(&mean), Some(&variance)];
-    let [y] = node.emit_all("BatchNormalization", &inputs, [float("epsilon", single(epsilon))])?;
+    let given = [&gamma, &beta, &mean, &variance];
+    let y = node.batch_normalized(&moved, given, single(epsilon))?;
     if axis.index() == 1 { Ok(y) } else { node.transpose(&y, &order) }
 }
 
@@ -89,19 +82,19 @@ fn layer_norm(node: &mut Node<'_>) -> Outcome {
     let axis = axis_of(&x, node.attributes.int("axis", -1)?)?;
     let rank = rank(&x)?;
     if axis + 1 == rank {
-        let attributes = [int("axis", -1), float("epsilon", single(epsilon))];
-        return node.call("LayerNormalization", &[&x, &gamma, &beta], attributes);
+        let operands = (&gamma, Some(&beta));
+        let all = node.layer_normalized(&x, operands, -1, single(epsilon), 1)?;
+        return all.into_iter().next().ok_or_else(|| Finding::internal("a result was lost"));
     }
-    let mean = node.reduce("ReduceMean", &x, &[axis], true)?;
-    let centered = node.sub(&x, &mean)?;
-    let squares = node.mul(&centered, &centered)?;
-    let variance = node.reduce("ReduceMean", &squares, &[axis], true)?;
-    let variance = node.plus(&variance, epsilon)?;
-    let deviation = node.call("Sqrt", &[&variance], [])?;
-    let y = node.div(&centered, &deviation)?;
-    let (gamma, beta) = (node.along(&gamma, axis, rank)?, node.along(&beta, axis, rank)?);
-    let y = node.mul(&y, &gamma)?;
-    node.add(&y, &beta)
+    let y = node.normalized(&x, &[axis], epsilon)?.value;
+    scaled(node, &y, &gamma, &beta, axis)
+}
+
+/// Multiplies by and adds an element for each index along an axis.
+fn scaled(node: &mut Node<'_>, x: &Value, gamma: &Value, beta: &Value, axis: i64) -> Outcome {
+    let rank = rank(x)?;
+    let (gamma, beta) = (node.along(gamma, axis, rank)?, node.along(beta, axis, rank)?);
+    node.affine(x, [Some(&gamma), Some(&beta)], |_, it| Ok(it.clone()))
 }
 
 /// Normalizes groups of channels. Scales are those of groups in 1.9.1, and those of channels later.
@@ -113,10 +106,8 @@ fn group_norm(node: &mut Node<'_>) -> Outcome {
     if groups < 1 {
         return Err(wrong("num_groups", "a positive number", &groups.to_string()));
     }
-    let (rank, count) = (rank(&x)?, required_dim(&gamma, 0)?);
-    let split = node.longs(&[0, groups, -1]);
-    let grouped = node.call("Reshape", &[&x, &split], [])?;
-    let is_by_group = count == groups;
+    let grouped = node.grouped(&x, groups)?;
+    let is_by_group = required_dim(&gamma, 0)? == groups;
     let (scale, offset) = match is_by_group {
         true => (gamma.clone(), beta.clone()),
         false => (node.filled(x.dtype(), 1.0, &[groups])?, node.filled(x.dtype(), 0.0, &[groups])?),
@@ -124,12 +115,7 @@ fn group_norm(node: &mut Node<'_>) -> Outcome {
     let epsilon = float("epsilon", single(epsilon));
     let y = node.call("InstanceNormalization", &[&grouped, &scale, &offset], [epsilon])?;
     let y = node.reshape_as(&y, &x)?;
-    if is_by_group {
-        return Ok(y);
-    }
-    let (gamma, beta) = (node.along(&gamma, 1, rank)?, node.along(&beta, 1, rank)?);
-    let y = node.mul(&y, &gamma)?;
-    node.add(&y, &beta)
+    if is_by_group { Ok(y) } else { scaled(node, &y, &gamma, &beta, 1) }
 }
 
 /// Divides by the root of the sum of squares.
@@ -147,8 +133,7 @@ fn l2_normalization(node: &mut Node<'_>) -> Outcome {
         return Err(format!("`{mode}` needs data of a higher rank than {rank}").into());
     }
     let squares = node.reduce("ReduceSumSquare", &x, &axes, true)?;
-    let squares = node.plus(&squares, epsilon)?;
-    let norm = node.call("Sqrt", &[&squares], [])?;
+    let norm = node.root(&squares, epsilon)?;
     node.div(&x, &norm)
 }
 
@@ -159,14 +144,15 @@ fn lrn(node: &mut Node<'_>) -> Outcome {
     if size < 1 || size % 2 == 0 {
         return Err(wrong("nsize", "an odd number", &size.to_string()));
     }
-    let attributes = [
-        int("size", size),
-        float("alpha", single(attributes.float("alpha", 1e-4)?)),
-        float("beta", single(attributes.float("beta", 0.75)?)),
-        float("bias", single(attributes.float("knorm", 2.0)?)),
-    ];
+    let how = LocalResponse {
+        size,
+        squares: Squares::Mean,
+        alpha: single(attributes.float("alpha", 1e-4)?),
+        beta: single(attributes.float("beta", 0.75)?),
+        bias: single(attributes.float("knorm", 2.0)?),
+    };
     let narrow = x.dtype();
     let wide = node.cast(&x, if narrow == DType::Float64 { DType::Float32 } else { narrow })?;
-    let y = node.call("LRN", &[&wide], attributes)?;
+    let y = node.local_response(&wide, how)?;
     node.cast(&y, narrow)
 }

@@ -6,9 +6,9 @@ use lodstone_schema::places::at_mut;
 
 use crate::mxnet::attributes::wrong;
 use crate::mxnet::node::{
-    MAX_PARTS, Node, Outcome, Rule, axis_of, dim_of, place_in, rank, rank_of, required_dim,
+    MAX_PARTS, Node, Outcome, Rule, axis_of, dim_of, place_in, rank, rank_of,
 };
-use crate::onnx::{Value, int, text};
+use crate::onnx::{Size, Value, int, text};
 
 pub(super) const RULES: &[(&str, Rule)] = &[
     ("Concat", Rule::One(concat)),
@@ -396,16 +396,19 @@ fn crop(node: &mut Node<'_>) -> Outcome {
     let like = node.optional(1);
     let mut result = x;
     for (axis, (offset, size)) in [2, 3].into_iter().zip(offset.iter().zip(&size)) {
-        let dim = required_dim(&result, axis)?;
         let size = match &like {
-            Some(like) => required_dim(like, axis)?,
-            None => *size,
+            Some(like) => node.size_of(like, axis)?,
+            None => Size::Known(*size),
         };
-        let start = if is_centered { dim.saturating_sub(size) / 2 } else { *offset };
-        if start < 0 || size < 0 || start.saturating_add(size) > dim {
-            return Err(format!("{size} elements from {start} exceed a dim of {dim}").into());
-        }
-        result = node.slice(&result, axis, start, start + size)?;
+        let start = match is_centered {
+            true => {
+                let dim = node.size_of(&result, axis)?;
+                let rest = node.difference_of(&dim, &size)?;
+                node.quotient_of(&rest, 2)?
+            }
+            false => Size::Known(*offset),
+        };
+        result = node.cut(&result, axis, &start, &size)?;
     }
     Ok(result)
 }

@@ -1,12 +1,14 @@
 //! Resizing and sampling of images.
 
 use lodstone_model::{DType, Tensor};
+use lodstone_schema::Finding;
 use lodstone_store::Blob;
 
 use crate::mxnet::attributes::wrong;
 use crate::mxnet::node::{MAX_PARTS, Node, Outcome, Rule, product, rank, required_dim};
+use crate::onnx::resizing::{Extent, Filter, Places, Resize, Rounding};
 use crate::onnx::windows::bins;
-use crate::onnx::{Value, int, ints, text};
+use crate::onnx::{Precision, Size, Value, int, ints, text};
 
 pub(super) const RULES: &[(&str, Rule)] = &[
     ("BilinearSampler", Rule::One(bilinear_sampler)),
@@ -34,60 +36,103 @@ pub(super) fn image_size(x: &Value) -> Outcome<(i64, i64)> {
     }
 }
 
-/// Resizes images linearly.
-fn resized(node: &mut Node<'_>, x: &Value, size: (i64, i64), mode: &str) -> Outcome {
-    let begin = node.call("Shape", &[x], [int("end", 2)])?;
-    let (height, width) = size;
-    product(&[height, width])?;
-    if height < 1 || width < 1 {
-        return Err(format!("expected positive dims, found {height} and {width}").into());
+/// Returns an image, whose dims may be unknown.
+fn image(node: &Node<'_>, index: usize) -> Outcome {
+    let x = node.input(index)?;
+    match rank(&x)? {
+        4 => Ok(x),
+        rank => Err(format!("expected images of rank 4, found rank {rank}").into()),
     }
-    let end = node.longs(&[height, width]);
-    let sizes = node.concat(&[&begin, &end], 0)?;
-    let attributes = [text("mode", "linear"), text("coordinate_transformation_mode", mode)];
-    let [y] = node.emit_all("Resize", &[Some(x), None, None, Some(&sizes)], attributes)?;
-    Ok(y)
 }
 
-#[expect(
-    clippy::cast_possible_truncation,
-    clippy::cast_precision_loss,
-    reason = "as MXNet computes it"
-)]
-fn scaled(dim: i64, scale: f64) -> i64 {
-    (dim as f64 * scale) as i64
+/// Resizes images linearly.
+fn resized(node: &mut Node<'_>, x: &Value, sizes: &[Size; 2], is_aligned: bool) -> Outcome {
+    let known = sizes.each_ref().map(Size::known);
+    let places = match known {
+        _ if is_aligned => Places::AlignCorners,
+        [Some(height), Some(width)] if height != 1 && width != 1 => Places::HalfPixel,
+        _ => Places::HalfPixelUnlessSingle,
+    };
+    let known: Vec<i64> = known.into_iter().flatten().collect();
+    product(&known)?;
+    if known.iter().any(|size| *size < 1) {
+        return Err(format!("expected positive dims, found {known:?}").into());
+    }
+    node.resize_to(x, Resize::new(Filter::Linear, places), sizes)
+}
+
+/// The size that `BilinearResize2D` gives a dim.
+#[derive(Clone, Copy)]
+enum Resized {
+    To(i64),
+    By(f64),
+    /// An odd dim stays one.
+    OddBy(f64),
+    /// The dim, plus one of the numbers: for even and odd dims.
+    Moved {
+        even: i64,
+        odd: i64,
+    },
+}
+
+impl Resized {
+    fn size(self, node: &mut Node<'_>, x: &Value, axis: i64) -> Outcome<Size> {
+        if let Self::To(size) = self {
+            return Ok(Size::Known(size));
+        }
+        let dim = node.size_of(x, axis)?;
+        if let Self::By(scale) = self {
+            return node.scaled(&dim, scale, Precision::Single);
+        }
+        let rest = node.rest_of(&dim, 2)?;
+        match self {
+            Self::OddBy(scale) => {
+                let even = node.difference_of(&dim, &rest)?;
+                let even = node.scaled(&even, scale, Precision::Single)?;
+                node.sum_of(&even, &rest)
+            }
+            Self::Moved { even, odd } => {
+                let change = node.product_of(&rest, &Size::Known(odd - even))?;
+                let moved = node.sum_of(&dim, &Size::Known(even))?;
+                node.sum_of(&moved, &change)
+            }
+            Self::To(_) | Self::By(_) => Err(Finding::internal("the size needs no rest")),
+        }
+    }
 }
 
 fn bilinear_resize(node: &mut Node<'_>) -> Outcome {
-    let x = node.input(0)?;
+    let x = image(node, 0)?;
     let modes =
         ["size", "odd_scale", "like", "to_even_down", "to_even_up", "to_odd_down", "to_odd_up"];
     let mode = node.attributes.word("mode", &modes, "size")?;
-    let (high, wide) = (node.attributes.int("height", 1)?, node.attributes.int("width", 1)?);
-    let tall = node.attributes.float_or_none("scale_height")?;
-    let broad = node.attributes.float_or_none("scale_width")?;
+    let sizes = [node.attributes.int("height", 1)?, node.attributes.int("width", 1)?];
+    let scales = [
+        node.attributes.float_or_none("scale_height")?,
+        node.attributes.float_or_none("scale_width")?,
+    ];
     let is_aligned = node.attributes.flag("align_corners", true)?;
     node.at_most(if mode == "like" { 2 } else { 1 })?;
-    let coordinates = if is_aligned { "align_corners" } else { "half_pixel" };
-    if mode == "size" && tall.is_none() && broad.is_none() {
-        return resized(node, &x, (high, wide), coordinates);
+    if mode == "like" {
+        let like = image(node, 1)?;
+        let sizes = [node.size_of(&like, 2)?, node.size_of(&like, 3)?];
+        return resized(node, &x, &sizes, is_aligned);
     }
-    let given = image_size(&x)?;
-    let each = |dim: i64, size: i64, scale: Option<f64>| match (mode, scale) {
-        ("size", scale) => Ok(scale.map_or(size, |scale| scaled(dim, scale))),
+    let each = |size: i64, scale: Option<f64>| match (mode, scale) {
+        ("size", None) => Ok(Resized::To(size)),
+        ("size", Some(scale)) => Ok(Resized::By(scale)),
         ("odd_scale", None) => Err("`odd_scale` needs `scale_height` and `scale_width`"),
-        ("odd_scale", Some(scale)) if dim % 2 == 0 => Ok(scaled(dim, scale)),
-        ("odd_scale", Some(scale)) => Ok(scaled(dim - 1, scale) + 1),
-        ("to_even_down", _) => Ok(dim - dim % 2),
-        ("to_even_up", _) => Ok(dim + dim % 2),
-        ("to_odd_down", _) => Ok(dim - 1 + dim % 2),
-        _ => Ok(dim + 1 - dim % 2),
+        ("odd_scale", Some(scale)) => Ok(Resized::OddBy(scale)),
+        ("to_even_down", _) => Ok(Resized::Moved { even: 0, odd: -1 }),
+        ("to_even_up", _) => Ok(Resized::Moved { even: 0, odd: 1 }),
+        ("to_odd_down", _) => Ok(Resized::Moved { even: -1, odd: 0 }),
+        _ => Ok(Resized::Moved { even: 1, odd: 0 }),
     };
-    let size = match mode {
-        "like" => image_size(&node.input(1)?)?,
-        _ => (each(given.0, high, tall)?, each(given.1, wide, broad)?),
-    };
-    resized(node, &x, size, coordinates)
+    let [height, width] = sizes;
+    let [tall, broad] = scales;
+    let height = each(height, tall)?.size(node, &x, 2)?;
+    let width = each(width, broad)?.size(node, &x, 3)?;
+    resized(node, &x, &[height, width], is_aligned)
 }
 
 /// Means of cells that together cover the image, and may overlap.
@@ -145,22 +190,29 @@ fn up_sampling(node: &mut Node<'_>) -> Outcome {
     if node.attributes.required_word("sample_type", &["nearest", "bilinear"])? == "bilinear" {
         return bilinear_up(node, scale, filters);
     }
-    let all = node.all()?;
-    let first = node.input(0)?;
+    let first = image(node, 0)?;
+    let count = node.count();
     let mut scaled = Vec::new();
-    for x in &all {
-        let own = match all.len() {
-            1 => scale,
-            _ => {
-                let (target, size) =
-                    (image_size(&first)?.0.saturating_mul(scale), image_size(x)?.0);
+    for index in 0..count {
+        let x = image(node, index)?;
+        scaled.push(match (first.size(2)?, x.size(2)?) {
+            _ if count == 1 => repeated(node, &x, scale)?,
+            (Some(target), Some(size)) => {
+                let target = target.saturating_mul(scale);
                 if size < 1 || target % size != 0 {
                     return Err(format!("a dim of {size} cannot be scaled to {target}").into());
                 }
-                target / size
+                repeated(node, &x, target / size)?
             }
-        };
-        scaled.push(nearest(node, x, own)?);
+            _ => {
+                let mut sizes = Vec::new();
+                for axis in 2..4 {
+                    let dim = node.size_of(&first, axis)?;
+                    sizes.push(node.product_of(&dim, &Size::Known(scale))?);
+                }
+                node.resize_to(&x, REPEATED, &sizes)?
+            }
+        });
     }
     let scaled: Vec<&Value> = scaled.iter().collect();
     match (scaled.as_slice(), joint) {
@@ -170,20 +222,14 @@ fn up_sampling(node: &mut Node<'_>) -> Outcome {
     }
 }
 
-fn nearest(node: &mut Node<'_>, x: &Value, scale: i64) -> Outcome {
-    if rank(x)? != 4 {
-        return Err(format!("expected images of rank 4, found rank {}", rank(x)?).into());
-    }
+const REPEATED: Resize = Resize::new(Filter::Nearest(Rounding::Down), Places::Asymmetric);
+
+/// Repeats each element in both directions.
+fn repeated(node: &mut Node<'_>, x: &Value, scale: i64) -> Outcome {
     #[expect(clippy::cast_precision_loss, reason = "the scale is small")]
     let scale = scale as f32;
     let scales = node.singles(&[1.0, 1.0, scale, scale]);
-    let attributes = [
-        text("mode", "nearest"),
-        text("coordinate_transformation_mode", "asymmetric"),
-        text("nearest_mode", "floor"),
-    ];
-    let [y] = node.emit_all("Resize", &[Some(x), None, Some(&scales)], attributes)?;
-    Ok(y)
+    node.resize(x, REPEATED, &[], Extent::Scales(&scales))
 }
 
 /// A deconvolution of each channel with given weights.

@@ -53,8 +53,7 @@ impl Normal {
 /// `1 / sqrt(variance + epsilon)`.
 fn inverse(op: &mut Operator<'_>, variance: &Value) -> Outcome<Value> {
     let epsilon = op.float("epsilon")?;
-    let moved = op.plus(variance, epsilon.into())?;
-    let root = op.call("Sqrt", &[&moved], [])?;
+    let root = op.root(variance, epsilon.into())?;
     op.call("Reciprocal", &[&root], [])
 }
 

@@ -1,9 +1,9 @@
 //! Normalization.
 
 use lodstone_model::DType;
-use lodstone_schema::numbers::length;
+use lodstone_schema::numbers::{Axis, length};
 
-use crate::onnx::{Value, float, int};
+use crate::onnx::{Value, float};
 use crate::torch::arguments::{Number, Size, wrong};
 use crate::torch::node::{Node, Outcome, Rule, dim_of, dims_along, rank, rank_of, required_dim};
 use crate::torch::promote::float_type;
@@ -51,11 +51,7 @@ fn batch_norm(node: &mut Node<'_>) -> Outcome<Vec<Value>> {
     let trains = node.arguments.has("training") && node.arguments.flag("training")?;
     let (scale, offset) = (or_filled(node, weight, &x, 1.0)?, or_filled(node, bias, &x, 0.0)?);
     if let (false, Some(mean), Some(variance)) = (trains, &mean, &variance) {
-        let y = node.call(
-            "BatchNormalization",
-            &[&x, &scale, &offset, mean, variance],
-            [float("epsilon", epsilon(eps))],
-        )?;
+        let y = node.batch_normalized(&x, [&scale, &offset, mean, variance], epsilon(eps))?;
         let empty = node.filled(x.dtype(), 0.0, &[0])?;
         return Ok(vec![y, empty.clone(), empty]);
     }
@@ -63,23 +59,11 @@ fn batch_norm(node: &mut Node<'_>) -> Outcome<Vec<Value>> {
         return Err("it updates statistics in training, which is not supported".into());
     }
     let axes: Vec<i64> = (0..rank(&x)?).filter(|axis| *axis != 1).collect();
-    let (centered, mean, variance) = moments(node, &x, &axes)?;
-    let shifted = node.plus(&variance, eps)?;
-    let deviation = node.call("Sqrt", &[&shifted], [])?;
-    let normal = node.div(&centered, &deviation)?;
-    let y = channelwise(node, &normal, Some(scale), Some(offset))?;
-    let inverse = node.call("Reciprocal", &[&deviation], [])?;
-    let (mean, inverse) = (node.reshape(&mean, &[-1])?, node.reshape(&inverse, &[-1])?);
+    let normal = node.normalized(&x, &axes, eps)?;
+    let y = channelwise(node, &normal.value, Some(scale), Some(offset))?;
+    let inverse = node.call("Reciprocal", &[&normal.deviation], [])?;
+    let (mean, inverse) = (node.reshape(&normal.mean, &[-1])?, node.reshape(&inverse, &[-1])?);
     Ok(vec![y, mean, inverse])
-}
-
-/// Returns the elements less their mean, the mean, and the variance, over axes that are kept.
-fn moments(node: &mut Node<'_>, x: &Value, axes: &[i64]) -> Outcome<(Value, Value, Value)> {
-    let mean = node.reduce("ReduceMean", x, axes, true)?;
-    let centered = node.sub(x, &mean)?;
-    let squares = node.mul(&centered, &centered)?;
-    let variance = node.reduce("ReduceMean", &squares, axes, true)?;
-    Ok((centered, mean, variance))
 }
 
 /// Multiplies and adds vectors of the channels' size.
@@ -90,16 +74,8 @@ fn channelwise(
     bias: Option<Value>,
 ) -> Outcome {
     let dims = dims_along(rank_of(x)?, 1);
-    let mut y = x.clone();
-    if let Some(weight) = weight {
-        let weight = node.reshape(&weight, &dims)?;
-        y = node.mul(&y, &weight)?;
-    }
-    if let Some(bias) = bias {
-        let bias = node.reshape(&bias, &dims)?;
-        y = node.add(&y, &bias)?;
-    }
-    Ok(y)
+    let given = [weight.as_ref(), bias.as_ref()];
+    node.affine(x, given, |graph, vector| graph.reshape(vector, &dims))
 }
 
 /// Returns the first of the normalized axes, which are the last ones.
@@ -123,15 +99,8 @@ fn layer_norm(node: &mut Node<'_>) -> Outcome<Vec<Value>> {
         Some(weight) => weight,
         None => node.filled(x.dtype(), 1.0, &shape)?,
     };
-    let attributes = [int("axis", axis), float("epsilon", epsilon(eps))];
-    if node.name() == "layer_norm" {
-        let operands = [Some(&x), Some(&weight), bias.as_ref()];
-        let operands = if bias.is_some() { &operands[..] } else { &operands[..2] };
-        return node.emit("LayerNormalization", operands, attributes, 1);
-    }
-    let operands = [Some(&x), Some(&weight), bias.as_ref()];
-    let operands = if bias.is_some() { &operands[..] } else { &operands[..2] };
-    node.emit("LayerNormalization", operands, attributes, 3)
+    let results = if node.name() == "layer_norm" { 1 } else { 3 };
+    node.layer_normalized(&x, (&weight, bias.as_ref()), axis, epsilon(eps), results)
 }
 
 fn rms_norm(node: &mut Node<'_>) -> Outcome {
@@ -148,8 +117,7 @@ fn rms_norm(node: &mut Node<'_>) -> Outcome {
     let axes: Vec<i64> = (axis..rank(&x)?).collect();
     let squares = node.mul(&x, &x)?;
     let mean = node.reduce("ReduceMean", &squares, &axes, true)?;
-    let shifted = node.plus(&mean, eps)?;
-    let root = node.call("Sqrt", &[&shifted], [])?;
+    let root = node.root(&mean, eps)?;
     let y = node.div(&x, &root)?;
     match weight {
         Some(weight) => node.mul(&y, &weight),
@@ -166,14 +134,11 @@ fn grouped(node: &mut Node<'_>, x: &Value, groups: i64, eps: f64) -> Outcome<[Va
     let batch = node.size_of(x, 0)?;
     let split = [batch, Size::Known(groups), Size::Known(-1)];
     let parts = node.reshape_to(x, &split)?;
-    let (centered, mean, variance) = moments(node, &parts, &[2])?;
-    let shifted = node.plus(&variance, eps)?;
-    let root = node.call("Sqrt", &[&shifted], [])?;
-    let normal = node.div(&centered, &root)?;
-    let y = node.reshape_as(&normal, x)?;
-    let inverse = node.call("Reciprocal", &[&root], [])?;
+    let normal = node.normalized(&parts, &[2], eps)?;
+    let y = node.reshape_as(&normal.value, x)?;
+    let inverse = node.call("Reciprocal", &[&normal.deviation], [])?;
     let axes = node.longs(&[2]);
-    let mean = node.call("Squeeze", &[&mean, &axes], [])?;
+    let mean = node.call("Squeeze", &[&normal.mean, &axes], [])?;
     let inverse = node.call("Squeeze", &[&inverse, &axes], [])?;
     Ok([y, mean, inverse])
 }
@@ -206,24 +171,34 @@ fn instance_norm(node: &mut Node<'_>) -> Outcome {
     node.arguments.ignore(&["momentum"]);
     let own = matches!(node.arguments.number("use_input_stats")?, Some(Number::Bool(true)) | None);
     let (scale, offset) = (or_filled(node, weight, &x, 1.0)?, or_filled(node, bias, &x, 0.0)?);
-    let eps = float("epsilon", epsilon(eps));
+    let eps = epsilon(eps);
     match (own, mean, variance) {
         (false, Some(mean), Some(variance)) => {
-            node.call("BatchNormalization", &[&x, &scale, &offset, &mean, &variance], [eps])
+            node.batch_normalized(&x, [&scale, &offset, &mean, &variance], eps)
         }
         (false, ..) => Err("the statistics are missing".into()),
-        (true, None, None) => node.call("InstanceNormalization", &[&x, &scale, &offset], [eps]),
+        (true, None, None) => {
+            let inputs = [&x, &scale, &offset];
+            node.call("InstanceNormalization", &inputs, [float("epsilon", eps)])
+        }
         (true, ..) => Err("it updates statistics, which is not supported".into()),
     }
 }
 
-/// `v * g / norm(v)`, with the norm over all dims but one.
+/// `v * g / norm(v)`, with the norm over all dims but one; over all, if that is -1.
 fn weight_norm(node: &mut Node<'_>) -> Outcome {
     let (v, g) = (node.tensor("v")?, node.tensor("g")?);
     float_type(v.dtype())?;
-    let dim = node.arguments.int("dim")?;
-    let axes: Vec<i64> = (0..rank(&v)?).filter(|axis| *axis != dim).collect();
-    let norm = node.reduce("ReduceL2", &v, &axes, true)?;
+    let rank = rank_of(&v)?;
+    let kept = match node.arguments.int("dim")? {
+        -1 => None,
+        dim => Some(rank.axis(dim)?),
+    };
+    let axes: Vec<i64> = rank.axes().filter(|axis| Some(*axis) != kept).map(Axis::number).collect();
+    let norm = match axes.is_empty() {
+        true => node.call("Abs", &[&v], [])?,
+        false => node.reduce("ReduceL2", &v, &axes, true)?,
+    };
     let ratio = node.div(&g, &norm)?;
     node.mul(&v, &ratio)
 }

@@ -1,74 +1,95 @@
 //! Resizing of images, and sampling at places.
 
-use lodstone_model::{DType, Dim};
-use lodstone_schema::Finding;
-use lodstone_schema::numbers::length;
-use lodstone_schema::onnx::infer::scaled_size;
+use lodstone_model::DType;
+use lodstone_schema::{Code, Finding};
 
-use crate::onnx::windows::{Pads, Rounding, Windows};
-use crate::onnx::{Value, float, int, ints, text};
+use crate::onnx::resizing::{Extent, Filter, Picks, Places, Resize, Rounding};
+use crate::onnx::windows::{self, Pads, Windows};
+use crate::onnx::{Precision, Value, int, ints, known_sizes, text};
 use crate::torch::arguments::{Size, wrong};
 use crate::torch::node::{Node, Outcome, Rule, dim_of, rank, rank_of, required_dim};
 
 pub(super) const RULES: &[(&str, Rule)] = &[
-    ("aten::_upsample_bicubic2d_aa", Rule::One(|node| resized(node, &CUBIC_AA))),
-    ("aten::_upsample_bilinear2d_aa", Rule::One(|node| resized(node, &LINEAR_AA))),
-    ("aten::_upsample_nearest_exact1d", Rule::One(|node| resized(node, &EXACT))),
-    ("aten::_upsample_nearest_exact2d", Rule::One(|node| resized(node, &EXACT))),
-    ("aten::_upsample_nearest_exact3d", Rule::One(|node| resized(node, &EXACT))),
+    ("aten::_upsample_bicubic2d_aa", Rule::One(|node| resized(node, CUBIC_AA))),
+    ("aten::_upsample_bilinear2d_aa", Rule::One(|node| resized(node, LINEAR_AA))),
+    ("aten::_upsample_nearest_exact1d", Rule::One(|node| resized(node, EXACT))),
+    ("aten::_upsample_nearest_exact2d", Rule::One(|node| resized(node, EXACT))),
+    ("aten::_upsample_nearest_exact3d", Rule::One(|node| resized(node, EXACT))),
     ("aten::affine_grid_generator", Rule::One(affine_grid)),
     ("aten::col2im", Rule::One(col2im)),
     ("aten::grid_sampler", Rule::One(grid_sample)),
     ("aten::grid_sampler_2d", Rule::One(grid_sample)),
     ("aten::grid_sampler_3d", Rule::One(grid_sample)),
     ("aten::im2col", Rule::One(im2col)),
-    ("aten::upsample_bicubic2d", Rule::One(|node| resized(node, &CUBIC))),
-    ("aten::upsample_bilinear2d", Rule::One(|node| resized(node, &LINEAR))),
-    ("aten::upsample_linear1d", Rule::One(|node| resized(node, &LINEAR))),
-    ("aten::upsample_nearest1d", Rule::One(|node| resized(node, &NEAREST))),
-    ("aten::upsample_nearest2d", Rule::One(|node| resized(node, &NEAREST))),
-    ("aten::upsample_nearest3d", Rule::One(|node| resized(node, &NEAREST))),
-    ("aten::upsample_trilinear3d", Rule::One(|node| resized(node, &LINEAR))),
+    ("aten::upsample_bicubic2d", Rule::One(|node| resized(node, CUBIC))),
+    ("aten::upsample_bilinear2d", Rule::One(|node| resized(node, LINEAR))),
+    ("aten::upsample_linear1d", Rule::One(|node| resized(node, LINEAR))),
+    ("aten::upsample_nearest1d", Rule::One(|node| resized(node, NEAREST))),
+    ("aten::upsample_nearest2d", Rule::One(|node| resized(node, NEAREST))),
+    ("aten::upsample_nearest3d", Rule::One(|node| resized(node, NEAREST))),
+    ("aten::upsample_trilinear3d", Rule::One(|node| resized(node, LINEAR))),
 ];
 
-/// A way to resize.
-struct Mode {
-    mode: &'static str,
-    coordinates: &'static str,
-    nearest: &'static str,
-    antialias: bool,
-}
+const NEAREST: Resize = Resize::new(Filter::Nearest(Rounding::Down), Places::Asymmetric);
+const EXACT: Resize = Resize::new(Filter::Nearest(Rounding::HalfUp), Places::HalfPixel);
+const LINEAR: Resize = Resize::new(Filter::Linear, Places::HalfPixel);
+const CUBIC: Resize = Resize::new(Filter::Cubic, Places::HalfPixel);
+const LINEAR_AA: Resize = Resize { antialias: true, ..LINEAR };
+const CUBIC_AA: Resize = Resize { antialias: true, ..CUBIC };
 
-const NEAREST: Mode =
-    Mode { mode: "nearest", coordinates: "asymmetric", nearest: "floor", antialias: false };
-const EXACT: Mode = Mode {
-    mode: "nearest",
-    coordinates: "half_pixel",
-    nearest: "round_prefer_ceil",
-    antialias: false,
-};
-const LINEAR: Mode =
-    Mode { mode: "linear", coordinates: "half_pixel", nearest: "", antialias: false };
-const CUBIC: Mode =
-    Mode { mode: "cubic", coordinates: "half_pixel", nearest: "", antialias: false };
-const LINEAR_AA: Mode = Mode { antialias: true, ..LINEAR };
-const CUBIC_AA: Mode = Mode { antialias: true, ..CUBIC };
-
-/// Returns the scales of the spatial dims, if they are given: they map coordinates, rather than the ratio of dims.
-fn scales(node: &Node<'_>, count: usize) -> Outcome<Option<Vec<f64>>> {
+/// Returns the given scales of the spatial dims: they map coordinates, rather than the ratio of dims.
+fn scales(node: &Node<'_>, count: usize) -> Outcome<Vec<Option<f64>>> {
     if node.arguments.overload() == "vec" {
-        return node.arguments.floats("scale_factors");
+        return match node.arguments.floats("scale_factors")? {
+            None => Ok(vec![None; count]),
+            Some(all) if all.len() == count => Ok(all.into_iter().map(Some).collect()),
+            Some(all) => {
+                Err(wrong("scale_factors", &format!("{count} numbers"), &format!("{all:?}")))
+            }
+        };
     }
     let names: &[&str] = match count {
         1 => &["scales"],
         2 => &["scales_h", "scales_w"],
         _ => &["scales_d", "scales_h", "scales_w"],
     };
-    let all = names.iter().map(|name| node.arguments.optional_float(name));
-    Ok(all.collect::<Outcome<Vec<_>>>()?.into_iter().collect())
+    names.iter().map(|name| node.arguments.optional_float(name)).collect()
 }
 
-fn resized(node: &mut Node<'_>, mode: &Mode) -> Outcome {
+/// The sizes of the spatial dims, and the scales that map coordinates.
+struct Target {
+    sizes: Vec<Size>,
+    scales: Vec<Option<f64>>,
+}
+
+impl Target {
+    fn of(node: &mut Node<'_>, x: &Value, count: usize) -> Outcome<Self> {
+        let scales = scales(node, count)?;
+        if let Some(sizes) = node.arguments.optional_sizes("output_size")? {
+            return match sizes.len() == count {
+                true => Ok(Self { sizes, scales }),
+                false => {
+                    let found = sizes.len().to_string();
+                    Err(wrong("output_size", &format!("{count} sizes"), &found))
+                }
+            };
+        }
+        let mut sizes = Vec::new();
+        for (axis, scale) in (2..).zip(&scales) {
+            let scale = scale.ok_or("expected sizes or scales")?;
+            let dim = node.size_of(x, axis)?;
+            sizes.push(node.scaled(&dim, scale, Precision::Double)?);
+        }
+        Ok(Self { sizes, scales })
+    }
+
+    /// Returns the axes with their sizes and scales.
+    fn axes(&self) -> impl Iterator<Item = (i64, &Size, Option<f64>)> {
+        (2..).zip(self.sizes.iter().zip(&self.scales)).map(|(axis, (size, it))| (axis, size, *it))
+    }
+}
+
+fn resized(node: &mut Node<'_>, how: Resize) -> Outcome {
     let name = if node.arguments.has("input") { "input" } else { "self" };
     let x = node.tensor(name)?;
     let count = match rank_of(&x)?.count() {
@@ -76,150 +97,109 @@ fn resized(node: &mut Node<'_>, mode: &Mode) -> Outcome {
         rank => return Err(format!("expected images of rank 3 to 5, found {rank}").into()),
     };
     let aligns = node.arguments.has("align_corners") && node.arguments.flag("align_corners")?;
-    let scales = scales(node, count)?;
-    let sizes = node.arguments.optional_sizes("output_size")?;
-    let sizes = match (sizes, &scales) {
-        (Some(sizes), _) => sizes,
-        (None, Some(scales)) => {
-            let mut sizes = Vec::new();
-            for (axis, scale) in (2..).zip(scales) {
-                sizes.push(scaled(node, &x, axis, *scale)?);
-            }
-            sizes
+    let target = Target::of(node, &x, count)?;
+    if matches!(how.filter, Filter::Nearest(_)) {
+        let offset = if how.places == Places::HalfPixel { 0.5 } else { 0.0 };
+        let picks = Picks { offset, repeats: offset == 0.0 && count == 2 };
+        if let Some(y) = node.picked(&x, picks, &target.sizes, &target.scales)? {
+            return Ok(y);
         }
-        (None, None) => return Err("expected sizes or scales".into()),
-    };
-    if sizes.len() != count {
-        return Err(wrong("output_size", &format!("{count} sizes"), &sizes.len().to_string()));
-    }
-    let scales = scales.map(|scales| effective(&x, mode, &scales, &sizes));
-    if mode.mode == "nearest"
-        && let Some(y) = picked(node, &x, mode, &sizes, scales.as_deref())?
-    {
-        return Ok(y);
-    }
-    let axes: Vec<i64> = (2..).take(count).collect();
-    let mut attributes = vec![text("mode", mode.mode), ints("axes", &axes)];
-    let coordinates = if aligns { "align_corners" } else { mode.coordinates };
-    attributes.push(text("coordinate_transformation_mode", coordinates));
-    if !mode.nearest.is_empty() {
-        attributes.push(text("nearest_mode", mode.nearest));
-    }
-    if mode.mode == "cubic" {
-        attributes.push(float("cubic_coeff_a", if mode.antialias { -0.5 } else { -0.75 }));
-    }
-    if mode.antialias {
-        // The weights of what is outside of the image are left out.
-        attributes.extend([int("antialias", 1), int("exclude_outside", 1)]);
     }
     let wide = if x.dtype().is_float() { x.dtype() } else { DType::Float32 };
     let source = node.cast(&x, wide)?;
-    // Given scales differ from the ratio of dims if those were rounded.
-    let differ = scales.as_ref().filter(|scales| !aligns && !fits(&x, scales, &sizes));
-    let [y] = match differ {
-        Some(scales) => {
-            let scales = node.singles(&singles(&x, scales, &sizes)?);
-            node.emit_all("Resize", &[Some(&source), None, Some(&scales)], attributes)?
+    let y = match aligns {
+        true if how.antialias => {
+            let sizes = known_sizes(&target.sizes).and_then(|sizes| sizes.try_into().ok());
+            let unknown = || Finding::new(Code::UnknownDims, "the sizes must be known");
+            node.smoothed(&source, how, sizes.ok_or_else(unknown)?)?
         }
-        None => {
-            let sizes = node.list_of(&sizes)?;
-            node.emit_all("Resize", &[Some(&source), None, None, Some(&sizes)], attributes)?
+        true => {
+            let how = Resize { places: Places::AlignCorners, ..how };
+            by_sizes(node, &source, how, target.axes())?
         }
+        // Given scales differ from the ratio of dims if those were rounded.
+        false if target.axes().any(|(axis, size, it)| !fits(&x, axis, size, it)) => {
+            let (given, others): (Vec<_>, Vec<_>) =
+                target.axes().partition(|(.., scale)| scale.is_some());
+            let y = by_scales(node, &source, how, &given)?;
+            if others.is_empty() { y } else { by_sizes(node, &y, how, others.into_iter())? }
+        }
+        false => by_sizes(node, &source, how, target.axes())?,
     };
     node.cast(&y, x.dtype())
 }
 
-/// Returns the scales that PyTorch computes with: a dim that keeps its size is copied, whatever its scale, except by cubic and exact
-/// modes and nearest ones of one and three dims; nearest elements of images are repeated if their number is doubled.
-fn effective(x: &Value, mode: &Mode, scales: &[f64], sizes: &[Size]) -> Vec<f64> {
-    let is_image_of_nearest = mode.nearest == "floor" && sizes.len() == 2;
-    let copies = mode.mode == "linear" || mode.antialias || is_image_of_nearest;
-    let one = |(axis, (scale, size)): (i64, (&f64, &Size))| match (dim_of(x, axis), size) {
-        (Some(dim), Size::Known(size)) if copies && *size == dim => 1.0,
-        (Some(dim), Size::Known(size)) if is_image_of_nearest && *size == 2 * dim => 2.0,
-        _ => *scale,
-    };
-    (2..).zip(scales.iter().zip(sizes)).map(one).collect()
-}
+type Axis<'t> = (i64, &'t Size, Option<f64>);
 
-/// Picks the nearest elements by index, as PyTorch rounds them; `None` if dims are unknown, or are multiplied by integers,
-/// which need no rounding.
-#[expect(clippy::cast_precision_loss, clippy::cast_possible_truncation, reason = "as PyTorch")]
-fn picked(
+fn by_sizes<'t>(
     node: &mut Node<'_>,
     x: &Value,
-    mode: &Mode,
-    sizes: &[Size],
-    scales: Option<&[f64]>,
-) -> Outcome<Option<Value>> {
-    let mut all = Vec::new();
-    for (index, (axis, size)) in (2..).zip(sizes).enumerate() {
-        let (Some(dim), Size::Known(size)) = (dim_of(x, axis), size) else { return Ok(None) };
-        if !(1..=1 << 16).contains(size) || dim < 1 {
-            return Ok(None);
-        }
-        let given = scales.and_then(|scales| scales.get(index)).filter(|scale| **scale > 0.0);
-        let step = match given {
-            Some(scale) => (1.0 / scale) as f32,
-            None => dim as f32 / *size as f32,
-        };
-        let offset = if mode.nearest == "floor" { 0.0 } else { 0.5 };
-        let place = |at: i64| (((at as f32 + offset) * step).floor() as i64).min(dim - 1);
-        all.push((axis, dim, (0..*size).map(place).collect::<Vec<i64>>()));
-    }
-    let is_whole = |(_, dim, places): &(i64, i64, Vec<i64>)| {
-        let factor = length(places.len()) / dim;
-        (0..).zip(places).all(|(at, place)| factor > 0 && *place == at / factor)
-    };
-    if all.iter().all(is_whole) {
-        return Ok(None);
-    }
-    let mut y = x.clone();
-    for (axis, dim, places) in all {
-        if places.iter().copied().eq(0..dim) {
-            continue;
-        }
-        let places = node.longs(&places);
-        y = node.gather(&y, &places, axis)?;
-    }
-    Ok(Some(y))
+    how: Resize,
+    axes: impl Iterator<Item = Axis<'t>>,
+) -> Outcome {
+    let (axes, sizes): (Vec<i64>, Vec<Size>) =
+        axes.map(|(axis, size, _)| (axis, size.clone())).unzip();
+    let sizes = node.list_of(&sizes)?;
+    node.resize(x, how, &axes, Extent::Sizes(&sizes))
 }
 
-/// Whether scales are the ratios of dims.
+fn by_scales(node: &mut Node<'_>, x: &Value, how: Resize, given: &[Axis<'_>]) -> Outcome {
+    let axes: Vec<i64> = given.iter().map(|(axis, ..)| *axis).collect();
+    let (mut scales, mut kept) = (Vec::new(), Vec::new());
+    for (axis, size, scale) in given {
+        let scale = scale.ok_or_else(|| Finding::internal("an axis without a scale has one"))?;
+        let scale = effective(x, how, axes.len(), (*axis, size, scale));
+        scales.push(single(x, *axis, size, scale)?);
+        let is_known = dim_of(x, *axis).is_some() && size.known().is_some();
+        // By other scales, no dim of at least 2 keeps its size.
+        if how.copies() && !is_known && scale > 1.0 && scale < 1.5 {
+            let (dim, size) = (node.extent(x, *axis)?, node.scalar_of(size)?);
+            kept.push((*axis, node.call("Equal", &[&dim, &size], [])?));
+        }
+    }
+    let mut scales = node.singles(&scales);
+    for (axis, is_kept) in kept {
+        let is_axis: Vec<i64> = axes.iter().map(|other| i64::from(*other == axis)).collect();
+        let is_axis = node.longs(&is_axis);
+        let is_axis = node.cast(&is_axis, DType::Bool)?;
+        let is_kept = node.call("And", &[&is_axis, &is_kept], [])?;
+        let one = node.number(DType::Float32, 1.0)?;
+        scales = node.choose(&is_kept, &one, &scales)?;
+    }
+    node.resize(x, how, &axes, Extent::Scales(&scales))
+}
+
+/// Returns the scale that PyTorch computes with: some dims are copied or repeated, whatever their scale.
+fn effective(x: &Value, how: Resize, count: usize, (axis, size, scale): (i64, &Size, f64)) -> f64 {
+    let repeats = how.filter == NEAREST.filter && count == 2;
+    match (dim_of(x, axis), size) {
+        (Some(dim), Size::Known(size)) if (repeats || how.copies()) && *size == dim => 1.0,
+        (Some(dim), Size::Known(size)) if repeats && dim.checked_mul(2) == Some(*size) => 2.0,
+        _ => scale,
+    }
+}
+
+/// Whether a scale is the ratio of dims.
 #[expect(clippy::cast_precision_loss, reason = "dims are small")]
-fn fits(x: &Value, scales: &[f64], sizes: &[Size]) -> bool {
-    (2..).zip(scales.iter().zip(sizes)).all(|(axis, (scale, size))| match (dim_of(x, axis), size) {
+fn fits(x: &Value, axis: i64, size: &Size, scale: Option<f64>) -> bool {
+    let Some(scale) = scale else { return true };
+    match (dim_of(x, axis), size) {
         (Some(dim), Size::Known(size)) => dim as f64 * scale == *size as f64,
         // Dims that are multiplied by an integer fit.
         _ => scale.fract() == 0.0,
-    })
+    }
 }
 
-/// Returns scales in single precision by which ONNX computes the same sizes. PyTorch multiplies in double precision: where the
+/// Returns a scale in single precision by which ONNX computes the same size. PyTorch multiplies in double precision: where the
 /// nearest scale gives another size, that of a neighbour fits (100 times 0.29 is 28.999...).
 #[expect(clippy::cast_possible_truncation, reason = "scales of ONNX are in single precision")]
-fn singles(x: &Value, scales: &[f64], sizes: &[Size]) -> Outcome<Vec<f32>> {
-    let dims = x.shape()?.get(2..).unwrap_or_default();
-    let single = |(dim, (scale, size)): (&Dim, (&f64, &Size))| {
-        let nearest = *scale as f32;
-        let (Dim::Known(dim), Size::Known(size)) = (dim, size) else { return Ok(nearest) };
-        let gives = |scale: &f32| scaled_size(*dim, f64::from(*scale)) as i64 == *size;
-        let found = [nearest, nearest.next_up(), nearest.next_down()].into_iter().find(gives);
-        found.ok_or_else(|| Finding::from(format!("{dim} times {scale} is not the size {size}")))
-    };
-    dims.iter().zip(scales.iter().zip(sizes)).map(single).collect()
-}
-
-/// Returns a dim times a scale, rounded down.
-#[expect(clippy::cast_precision_loss, clippy::cast_possible_truncation, reason = "dims are small")]
-fn scaled(node: &mut Node<'_>, x: &Value, axis: i64, scale: f64) -> Outcome<Size> {
-    if let Some(dim) = dim_of(x, axis) {
-        return Ok(Size::Known((dim as f64 * scale).floor() as i64));
-    }
-    let size = node.extent_as(x, axis, DType::Float64)?;
-    let product = node.times(&size, scale)?;
-    let floor = node.call("Floor", &[&product], [])?;
-    node.cast(&floor, DType::Int64).map(Size::Value)
+fn single(x: &Value, axis: i64, size: &Size, scale: f64) -> Outcome<f32> {
+    let nearest = scale as f32;
+    let (Some(dim), Size::Known(size)) = (dim_of(x, axis), size) else { return Ok(nearest) };
+    let gives =
+        |scale: &f32| Precision::Single.scaled(dim, f64::from(*scale)).is_ok_and(|it| it == *size);
+    let found = [nearest, nearest.next_up(), nearest.next_down()].into_iter().find(gives);
+    found.ok_or_else(|| Finding::from(format!("{dim} times {scale} is not the size {size}")))
 }
 
 fn grid_sample(node: &mut Node<'_>) -> Outcome {
@@ -271,7 +251,7 @@ fn im2col(node: &mut Node<'_>) -> Outcome {
     let x = if is_single { node.unsqueeze(&x, &[0])? } else { x };
     let (channels, height, width) =
         (required_dim(&x, 1)?, required_dim(&x, 2)?, required_dim(&x, 3)?);
-    let counts = windows.counts(&[height, width], Rounding::Down)?;
+    let counts = windows.counts(&[height, width], windows::Rounding::Down)?;
     let ([kh, kw], [rows, columns]) = (pair(&windows.kernel())?, pair(&counts)?);
     if rows.saturating_mul(columns).saturating_mul(kh * kw) > 1 << 24 {
         return Err(format!("the image has {rows} by {columns} windows").into());

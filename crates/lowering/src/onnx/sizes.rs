@@ -1,0 +1,165 @@
+//! Sizes that are known, or that the program computes.
+
+use std::fmt;
+
+use lodstone_model::DType;
+use lodstone_schema::Finding;
+use lodstone_schema::numbers::exact;
+
+use super::{Graph, Value};
+
+type Made<T = Value> = Result<T, Finding>;
+
+/// A size in a list of sizes.
+#[derive(Clone, Debug)]
+pub(crate) enum Size {
+    Known(i64),
+    /// A scalar `int64` value.
+    Value(Value),
+}
+
+/// The precision in which a framework multiplies sizes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Precision {
+    Single,
+    Double,
+}
+
+impl Size {
+    /// Returns the size, if it is known.
+    pub(crate) const fn known(&self) -> Option<i64> {
+        match self {
+            Self::Known(size) => Some(*size),
+            Self::Value(_) => None,
+        }
+    }
+}
+
+impl fmt::Display for Size {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Known(size) => size.fmt(f),
+            Self::Value(value) => write!(f, "`{}`", value.name()),
+        }
+    }
+}
+
+/// Returns all sizes, if they are known.
+pub(crate) fn known_sizes(sizes: &[Size]) -> Option<Vec<i64>> {
+    sizes.iter().map(Size::known).collect()
+}
+
+impl Precision {
+    /// Returns a dim times a scale, rounded down.
+    #[expect(
+        clippy::cast_precision_loss,
+        clippy::cast_possible_truncation,
+        reason = "as frameworks"
+    )]
+    pub(crate) fn scaled(self, dim: i64, scale: f64) -> Made<i64> {
+        let size = match self {
+            Self::Single => f64::from((dim as f32 * scale as f32).floor()),
+            Self::Double => (dim as f64 * scale).floor(),
+        };
+        match size.is_finite() {
+            true => exact(size as i128),
+            false => Err(format!("expected a finite size, found {dim} times {scale}").into()),
+        }
+    }
+
+    const fn dtype(self) -> DType {
+        match self {
+            Self::Single => DType::Float32,
+            Self::Double => DType::Float64,
+        }
+    }
+}
+
+impl Graph {
+    /// Returns a dim of a value.
+    pub(crate) fn size_of(&mut self, value: &Value, axis: i64) -> Made<Size> {
+        match value.size(axis)? {
+            Some(size) => Ok(Size::Known(size)),
+            None => self.extent(value, axis).map(Size::Value),
+        }
+    }
+
+    /// Returns a size as a scalar.
+    pub(crate) fn scalar_of(&mut self, size: &Size) -> Made {
+        match size {
+            Size::Known(size) => Ok(self.long(*size)),
+            Size::Value(value) => self.cast(value, DType::Int64),
+        }
+    }
+
+    /// Returns a list of sizes as a tensor of shape `[count]`.
+    pub(crate) fn list_of(&mut self, sizes: &[Size]) -> Made {
+        if let Some(known) = known_sizes(sizes) {
+            return Ok(self.longs(&known));
+        }
+        let mut parts = Vec::new();
+        for size in sizes {
+            parts.push(match size {
+                Size::Known(size) => self.longs(&[*size]),
+                Size::Value(value) => {
+                    let value = self.cast(value, DType::Int64)?;
+                    self.reshape(&value, &[1])?
+                }
+            });
+        }
+        self.concat(&parts.iter().collect::<Vec<_>>(), 0)
+    }
+
+    /// Returns a size times a scale, rounded down.
+    pub(crate) fn scaled(&mut self, size: &Size, scale: f64, precision: Precision) -> Made<Size> {
+        let size = match size {
+            Size::Known(size) => return precision.scaled(*size, scale).map(Size::Known),
+            Size::Value(size) => self.cast(size, precision.dtype())?,
+        };
+        let product = self.times(&size, scale)?;
+        let floor = self.call("Floor", &[&product], [])?;
+        self.cast(&floor, DType::Int64).map(Size::Value)
+    }
+
+    /// Returns the sum of two sizes.
+    pub(crate) fn sum_of(&mut self, left: &Size, right: &Size) -> Made<Size> {
+        self.both(left, right, i64::checked_add, "Add")
+    }
+
+    /// Returns the difference of two sizes.
+    pub(crate) fn difference_of(&mut self, left: &Size, right: &Size) -> Made<Size> {
+        self.both(left, right, i64::checked_sub, "Sub")
+    }
+
+    /// Returns the product of two sizes.
+    pub(crate) fn product_of(&mut self, left: &Size, right: &Size) -> Made<Size> {
+        self.both(left, right, i64::checked_mul, "Mul")
+    }
+
+    /// Returns a size divided by a positive number, rounded down.
+    pub(crate) fn quotient_of(&mut self, size: &Size, by: i64) -> Made<Size> {
+        self.both(size, &Size::Known(by), i64::checked_div_euclid, "Div")
+    }
+
+    /// Returns the rest of a size, divided by a positive number.
+    pub(crate) fn rest_of(&mut self, size: &Size, by: i64) -> Made<Size> {
+        self.both(size, &Size::Known(by), i64::checked_rem_euclid, "Mod")
+    }
+
+    fn both(
+        &mut self,
+        left: &Size,
+        right: &Size,
+        known: fn(i64, i64) -> Option<i64>,
+        kind: &str,
+    ) -> Made<Size> {
+        if let (Size::Known(left), Size::Known(right)) = (left, right) {
+            let size = known(*left, *right);
+            return size
+                .map(Size::Known)
+                .ok_or_else(|| format!("the sizes {left} and {right} are too large").into());
+        }
+        let (left, right) = (self.scalar_of(left)?, self.scalar_of(right)?);
+        self.call(kind, &[&left, &right], []).map(Size::Value)
+    }
+}

@@ -1,0 +1,233 @@
+//! Programs of one operator with random attributes, which a test compares with the framework's formula.
+
+use libtest_mimic::Trial;
+use lodstone_lowering::paddle::{LodLevel, VariableFacts, lower_op};
+use lodstone_model::{
+    Attribute, AttributeValue, Block, ByteString, DType, Dialect, Dim, Model, Op, Operand, Program,
+    Tensor, TensorType, Topology, Var,
+};
+use lodstone_schema::onnx::infer::ValueInfo;
+use lodstone_schema::paddle::Release;
+use lodstone_store::Blob;
+
+use super::evaluate::{difference, lowered};
+use super::paddle;
+
+/// The number of random operators of each kind.
+const COUNT: usize = 400;
+
+/// Evaluates an operator.
+pub(crate) type Run = fn(&Single) -> Result<Vec<Tensor>, String>;
+
+/// Evaluates an operator of PaddlePaddle 2.6.
+pub(crate) const PADDLE: Run = |single| single.paddle(Release::new(2, 6));
+
+/// Compares random operators with their expected results; there is none if the framework rejects the operator.
+pub(crate) fn random_trial(
+    name: &str,
+    run: Run,
+    draw: impl Fn(&mut Random) -> Option<(Single, Vec<Tensor>)> + Send + 'static,
+) -> Trial {
+    Trial::test(format!("random {name}"), move || {
+        let mut random = Random::new(7);
+        let (mut wrong, mut count) = (Vec::new(), 0);
+        for _ in 0..COUNT {
+            let Some((single, expected)) = draw(&mut random) else { continue };
+            count += 1;
+            let what = match run(&single) {
+                Ok(found) if found.len() < expected.len() => Some("outputs are missing".to_owned()),
+                Ok(found) => found.iter().zip(&expected).enumerate().find_map(|(at, (f, e))| {
+                    difference(f, e, 3e-5).map(|what| format!("output {at}: {what}"))
+                }),
+                Err(error) => Some(error),
+            };
+            wrong.extend(what.map(|what| format!("{}: {what}", single.describe())));
+        }
+        match wrong.as_slice() {
+            [] => Ok(()),
+            wrong => {
+                let first = wrong[..wrong.len().min(4)].join("\n");
+                Err(format!("{} of {count} differ:\n{first}", wrong.len()).into())
+            }
+        }
+    })
+}
+
+/// Numbers that are the same in each run.
+pub(crate) struct Random(u64);
+
+impl Random {
+    pub(crate) fn new(seed: u64) -> Self {
+        Self(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1)
+    }
+
+    fn next(&mut self) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0.wrapping_mul(0x2545_F491_4F6C_DD1D) >> 33
+    }
+
+    /// Returns a number from `least` to `most`.
+    pub(crate) fn from(&mut self, least: usize, most: usize) -> usize {
+        least + self.next() as usize % (most - least + 1)
+    }
+
+    pub(crate) fn flag(&mut self) -> bool {
+        self.next().is_multiple_of(2)
+    }
+
+    /// Returns a number from `least` to `most` with few digits or many.
+    pub(crate) fn real(&mut self, least: f64, most: f64) -> f64 {
+        let number = least + (most - least) * (self.next() as f64 / (1_u64 << 31) as f64);
+        if self.flag() { (number * 20.0).ceil() / 20.0 } else { number }
+    }
+
+    pub(crate) fn pick<T: Copy>(&mut self, all: &[T]) -> T {
+        all[self.from(0, all.len() - 1)]
+    }
+
+    /// Returns a tensor of numbers from -1 to 1.
+    pub(crate) fn tensor(&mut self, dims: &[usize]) -> Tensor {
+        let count = dims.iter().product();
+        let elements: Vec<f32> = (0..count).map(|_| self.real(-1.0, 1.0) as f32).collect();
+        floats(&elements, dims)
+    }
+}
+
+pub(crate) fn floats(elements: &[f32], dims: &[usize]) -> Tensor {
+    let bytes: Vec<u8> = elements.iter().flat_map(|it| it.to_le_bytes()).collect();
+    let dims = dims.iter().map(|dim| *dim as u64).collect();
+    Tensor::dense(DType::Float32, dims, Blob::memory(bytes))
+}
+
+pub(crate) fn ints(elements: &[i32]) -> Tensor {
+    let bytes: Vec<u8> = elements.iter().flat_map(|it| it.to_le_bytes()).collect();
+    Tensor::dense(DType::Int32, vec![elements.len() as u64], Blob::memory(bytes))
+}
+
+/// An operator, and its inputs by slot. Slots without a name are positional.
+pub(crate) struct Single {
+    pub(crate) kind: String,
+    pub(crate) inputs: Vec<(&'static str, Tensor)>,
+    pub(crate) attributes: Vec<(&'static str, AttributeValue)>,
+    pub(crate) outputs: Vec<&'static str>,
+    /// Whether the program does not know the dims from the third on.
+    pub(crate) is_dynamic: bool,
+}
+
+impl Single {
+    pub(crate) fn describe(&self) -> String {
+        let dims: Vec<_> = self.inputs.iter().map(|(slot, it)| (slot, &it.shape)).collect();
+        let dynamic = if self.is_dynamic { " with unknown dims" } else { "" };
+        format!("`{}`{dynamic} of {dims:?} and {:?}", self.kind, self.attributes)
+    }
+
+    fn dims(&self, tensor: &Tensor) -> Vec<Dim> {
+        let is_known = |axis: usize| axis < 2 || !self.is_dynamic;
+        let dims = tensor.shape.iter().enumerate();
+        dims.map(|(axis, dim)| if is_known(axis) { Dim::Known(*dim) } else { Dim::Unknown })
+            .collect()
+    }
+
+    fn op(&self, positional: bool) -> Op {
+        let operand = |slot: &str, args: Vec<String>| Operand { slot: slot.to_owned(), args };
+        let names = (0..self.inputs.len()).map(|index| format!("x{index}"));
+        let written = |slot: &str| format!("y_{slot}");
+        let (inputs, outputs) = match positional {
+            true => {
+                let written = self.outputs.iter().map(|slot| written(slot));
+                (vec![operand("", names.collect())], vec![operand("", written.collect())])
+            }
+            false => {
+                let mut inputs: Vec<Operand> = Vec::new();
+                for ((slot, _), name) in self.inputs.iter().zip(names) {
+                    match inputs.iter_mut().find(|operand| operand.slot == *slot) {
+                        Some(operand) => operand.args.push(name),
+                        None => inputs.push(operand(slot, vec![name])),
+                    }
+                }
+                let outputs = self.outputs.iter();
+                (inputs, outputs.map(|slot| operand(slot, vec![written(slot)])).collect())
+            }
+        };
+        let attributes = self
+            .attributes
+            .iter()
+            .map(|(name, value)| Attribute { name: (*name).to_owned(), value: value.clone() });
+        let (name, kind) = ("y".to_owned(), self.kind.clone());
+        Op { name, kind, inputs, outputs, attributes: attributes.collect(), ..Op::default() }
+    }
+
+    fn named(&self) -> Vec<(String, Tensor)> {
+        let inputs = self.inputs.iter().enumerate();
+        inputs.map(|(index, (_, tensor))| (format!("x{index}"), tensor.clone())).collect()
+    }
+
+    /// Evaluates the operator of MXNet or PyTorch.
+    fn evaluated(&self, dialect: Dialect) -> Result<Vec<Tensor>, String> {
+        let op = self.op(dialect == Dialect::Mxnet);
+        let named = self.named();
+        let mut block = Block { parent: -1, ..Block::default() };
+        block.vars.extend(named.iter().map(|(name, tensor)| Var {
+            name: name.clone(),
+            value: TensorType::new(tensor.dtype, Some(self.dims(tensor))).into(),
+            ..Var::default()
+        }));
+        block.outputs = op.writes().map(str::to_owned).collect();
+        if dialect == Dialect::Torch {
+            block.inputs = named.iter().map(|(name, _)| name.clone()).collect();
+        }
+        block.ops.push(op);
+        let mut model = Model::default();
+        model.set_main(Program::from(Topology { blocks: vec![block], ..Topology::new(dialect) }));
+        Ok(lowered(model, &named)?.into_iter().map(|(_, tensor)| tensor).collect())
+    }
+
+    pub(crate) fn mxnet(&self) -> Result<Vec<Tensor>, String> {
+        self.evaluated(Dialect::Mxnet)
+    }
+
+    pub(crate) fn torch(&self) -> Result<Vec<Tensor>, String> {
+        self.evaluated(Dialect::Torch)
+    }
+
+    /// Evaluates the operator of a release of PaddlePaddle.
+    pub(crate) fn paddle(&self, release: Release) -> Result<Vec<Tensor>, String> {
+        let (op, named) = (self.op(false), self.named());
+        let lowered = lower_op(&op, release, &Facts(self, &named)).map_err(|it| it.to_string())?;
+        let feed = named.iter().map(|(name, tensor)| (name.as_str(), tensor.clone())).collect();
+        let found = paddle::results(&lowered, &feed)?;
+        let value = |name: &str| found.iter().find(|(found, _)| found == name);
+        let value = |name: &str| value(name).map(|(_, tensor)| tensor.clone());
+        op.writes().map(|name| value(name).ok_or_else(|| format!("there is no `{name}`"))).collect()
+    }
+}
+
+pub(crate) fn text(text: impl ToString) -> AttributeValue {
+    AttributeValue::String(ByteString::from(text.to_string().as_str()))
+}
+
+/// What is known about the inputs of an operator of PaddlePaddle: the contents of those with integers.
+struct Facts<'a>(&'a Single, &'a [(String, Tensor)]);
+
+impl Facts<'_> {
+    fn tensor(&self, variable: &str) -> Option<&Tensor> {
+        self.1.iter().find(|(name, _)| name == variable).map(|(_, tensor)| tensor)
+    }
+}
+
+impl VariableFacts for Facts<'_> {
+    fn info(&self, variable: &str) -> Option<ValueInfo> {
+        let tensor = self.tensor(variable)?;
+        Some(ValueInfo::tensor(tensor.dtype, Some(self.0.dims(tensor))))
+    }
+
+    fn contents(&self, variable: &str) -> Option<Vec<i64>> {
+        ValueInfo::of(self.tensor(variable)?).ints()
+    }
+
+    fn lod(&self, _: &str) -> Vec<LodLevel> {
+        Vec::new()
+    }
+}
