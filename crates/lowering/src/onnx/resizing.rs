@@ -9,7 +9,7 @@
 //! | PaddlePaddle, `align_mode` 0 | `(at + 0.5) * step - 0.5`; up to 3.2, a single result is the first element | `linear_interp_v2-7` |
 //! | PaddlePaddle, `align_mode` 1 | `at * step` | `bilinear_interp_v2-10` |
 //! | PaddlePaddle, cubic | as `align_mode` 0; a single result is half an element before the first one | `bicubic_interp_v2-7` |
-//! | PaddlePaddle, nearest | rounded down; with corners, halves up | `nearest_interp_v2-1` |
+//! | PaddlePaddle, nearest | rounded down, in single precision (17 by the scale 1.7 is at 9); with corners, halves up | `nearest_interp_v2-1` |
 //! | PaddlePaddle, sizes | the dim times the scale in single precision; `step` is `1 / scale` | `linear_interp_v2-9` |
 //! | PaddlePaddle, 1.x | `step` is `from / to`, even if a scale is given | `bilinear_interp-8` |
 //! | PaddlePaddle, same sizes | the image is copied, whatever the scales | `linear_interp_v2-9` |
@@ -243,6 +243,15 @@ impl Picks {
         Some((0..size).map(place).collect())
     }
 
+    /// Whether `Resize` rounds to the same places: it divides, where kernels multiply by the inverse.
+    #[expect(clippy::cast_precision_loss, clippy::cast_possible_truncation, reason = "as runtimes")]
+    pub(crate) fn is_resize(self, dim: i64, size: i64, scale: Option<f64>) -> bool {
+        let ratio = scale.map_or(size as f32 / dim as f32, |scale| scale as f32);
+        let place = |at: i64| ((at as f32 / ratio).floor() as i64).min(dim - 1);
+        let places = self.places(dim, size, scale);
+        places.is_none_or(|places| (0..).zip(places).all(|(at, found)| found == place(at)))
+    }
+
     /// Computes the places along an axis, of which not all is known.
     #[expect(clippy::cast_possible_truncation, reason = "as the kernels")]
     fn computed(self, graph: &mut Graph, dim: &Size, size: &Size, scale: Option<f64>) -> Made {
@@ -284,7 +293,7 @@ impl Picks {
 
 impl Graph {
     /// Picks the nearest elements of the axes from the third on by index; `None` if each element is repeated the same
-    /// number of times, which `Resize` does without rounding, or if dims without a scale are unknown.
+    /// number of times, which `Resize` does without rounding.
     pub(crate) fn picked(
         &mut self,
         x: &Value,
@@ -311,7 +320,7 @@ impl Graph {
         };
         let needs_no_rounding = match is_known {
             true => all.iter().all(|(.., places)| places.as_ref().is_some_and(is_whole)),
-            false => scales.iter().flatten().all(|scale| scale.fract() == 0.0),
+            false => scales.iter().all(|scale| scale.is_some_and(|scale| scale.fract() == 0.0)),
         };
         if needs_no_rounding {
             return Ok(None);

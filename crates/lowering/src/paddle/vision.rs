@@ -6,8 +6,8 @@ use lodstone_schema::numbers::length;
 use lodstone_schema::paddle::Release;
 
 use super::operator::{Operator, Outcome, Rule};
-use crate::onnx::resizing::{Places, Rounding};
-use crate::onnx::{Precision, Value, float, int, text};
+use crate::onnx::resizing::{Picks, Places, Rounding};
+use crate::onnx::{self, Precision, Value, float, int, text};
 
 pub(super) const RULES: &[(&str, Rule)] = &[
     ("bicubic_interp_v2", |op| resize(op, "cubic", 2)),
@@ -87,6 +87,33 @@ pub(super) struct Resizing {
     attributes: [Attribute; 4],
     size: Size,
     single: Single,
+    /// The sizes and scales of nearest elements, where `Resize` picks others.
+    picked: Option<Picked>,
+}
+
+/// Sizes, and the scales that are given.
+type Picked = (Vec<onnx::Size>, Vec<Option<f64>>);
+
+/// PaddlePaddle's places of nearest elements, without corners.
+const PICKS: Picks = Picks { offset: 0.0, repeats: false };
+
+/// Returns the sizes and scales of nearest elements, if they are known and `Resize` picks others.
+fn picked(x: &Value, size: &Size, scales: &[f32]) -> Outcome<Option<Picked>> {
+    let Some(dims) = x.known_dims() else { return Ok(None) };
+    let dims = dims.get(2..).unwrap_or_default();
+    let (sizes, scales) = match size {
+        Size::Dims(all) => (all.info().ints(), vec![None; dims.len()]),
+        Size::Scales(_) if scales.is_empty() => (None, Vec::new()),
+        Size::Scales(_) => {
+            let all = scales.iter().cycle().take(dims.len());
+            (Some(sizes(dims, scales)?), all.map(|scale| Some(f64::from(*scale))).collect())
+        }
+    };
+    let Some(sizes) = sizes else { return Ok(None) };
+    let mut axes = dims.iter().zip(&sizes).zip(&scales);
+    let is_resize = axes.all(|((dim, size), scale)| PICKS.is_resize(*dim, *size, *scale));
+    let sizes = sizes.into_iter().map(onnx::Size::Known).collect();
+    Ok((!is_resize).then_some((sizes, scales)))
 }
 
 /// Which dims of a bicubic image become 1. PaddlePaddle places their element half an element before the first one, as no
@@ -193,11 +220,23 @@ impl Resizing {
             (false, "cubic") => Single::of(op, x, &size, is_static)?,
             _ => Single::Never,
         };
-        Ok(Self { attributes, size, single })
+        let picked = match (corners, mode) {
+            (false, "nearest") => {
+                let scales = if is_static { op.floats("scale")? } else { Vec::new() };
+                picked(x, &size, &scales)?
+            }
+            _ => None,
+        };
+        Ok(Self { attributes, size, single, picked })
     }
 
     /// Resizes an image.
     fn resized(&self, op: &mut Operator<'_>, x: &Value) -> Outcome<Value> {
+        if let Some((sizes, scales)) = &self.picked
+            && let Some(y) = op.picked(x, PICKS, sizes, scales)?
+        {
+            return Ok(y);
+        }
         let (mut x, mut parts) = (x.clone(), Vec::new());
         match (&self.single, &self.size) {
             (Single::Never, Size::Dims(all) | Size::Scales(all)) => parts.push(all.clone()),

@@ -121,7 +121,7 @@ fn resized(node: &mut Node<'_>, how: Resize) -> Outcome {
         false if target.axes().any(|(axis, size, it)| !fits(&x, axis, size, it)) => {
             let (given, others): (Vec<_>, Vec<_>) =
                 target.axes().partition(|(.., scale)| scale.is_some());
-            let y = by_scales(node, &source, how, &given)?;
+            let y = by_scales(node, &source, how, &given, count)?;
             if others.is_empty() { y } else { by_sizes(node, &y, how, others.into_iter())? }
         }
         false => by_sizes(node, &source, how, target.axes())?,
@@ -143,12 +143,18 @@ fn by_sizes<'t>(
     node.resize(x, how, &axes, Extent::Sizes(&sizes))
 }
 
-fn by_scales(node: &mut Node<'_>, x: &Value, how: Resize, given: &[Axis<'_>]) -> Outcome {
+fn by_scales(
+    node: &mut Node<'_>,
+    x: &Value,
+    how: Resize,
+    given: &[Axis<'_>],
+    count: usize,
+) -> Outcome {
     let axes: Vec<i64> = given.iter().map(|(axis, ..)| *axis).collect();
     let (mut scales, mut kept) = (Vec::new(), Vec::new());
     for (axis, size, scale) in given {
         let scale = scale.ok_or_else(|| Finding::internal("an axis without a scale has one"))?;
-        let scale = effective(x, how, axes.len(), (*axis, size, scale));
+        let scale = effective(x, how, count, (*axis, size, scale));
         scales.push(single(x, *axis, size, scale)?);
         let is_known = dim_of(x, *axis).is_some() && size.known().is_some();
         // By other scales, no dim of at least 2 keeps its size.
