@@ -43,7 +43,6 @@ const EXCEPTIONS: &[(&str, &str, &str)] = &[
     ("lowering/src/onnx/normalization.rs", "", "the table of conventions"),
     ("lowering/src/onnx/resizing.rs", "", "the table of conventions"),
     ("lowering/src/onnx/windows.rs", "", "the table of conventions"),
-    ("lowering/src/paddle/vision.rs", "pytorch_half_pixel", "a mode of ONNX's `Resize`"),
     ("model/src/program.rs", "", "`Dialect`, and the names of dialects"),
     ("python/src/lib.rs", "paddle as program", "the programs that Python builds"),
     ("schema/src/conventions.rs", "", "the table of conventions"),
