@@ -26,26 +26,27 @@ use common::{command, dir, facts, good, read, root};
 /// Where golden models are.
 const FORMATS: &str = "crates/formats/tests/golden";
 const MODELS: &str = "crates/lodstone/tests/golden";
+const LOWERED: &str = "crates/lowering/tests/golden";
 
 /// The models that are mutated: a format, and a directory, a file, or the prefix of the files of a model. The first golden
 /// file of each format without an entry is mutated, too.
 const SUBJECTS: &[(&str, &str, &str)] = &[
-    ("caffe2", MODELS, "caffe2/average_pool"),
+    ("caffe2", LOWERED, "caffe2/average_pool"),
     ("caffe2", FORMATS, "../../../cli/tests/golden/reported/caffe2/nhwc-conv"),
     ("caffe2-blob", FORMATS, "caffe2/blobs/int64.pb"),
     ("caffe2-minidb", FORMATS, "caffe2/pieces.minidb"),
     ("caffe2-predictor", FORMATS, "caffe2/predictor.minidb"),
     ("caffe2-text", FORMATS, "caffe2/text"),
     ("executorch", FORMATS, "executorch/methods.pte"),
-    ("mxnet", MODELS, "mxnet/dot_521"),
+    ("mxnet", LOWERED, "mxnet/dot_521"),
     ("mxnet-block", FORMATS, "mxnet_block/sequential"),
     ("mxnet-npz", FORMATS, "mxnet/2.0.0b1/sparse.params"),
-    ("mxnet-params", MODELS, "mxnet/stack_147-0000.params"),
+    ("mxnet-params", LOWERED, "mxnet/stack_147-0000.params"),
     ("mxnet-states", FORMATS, "mxnet_states/1.2.1/protocol0.states"),
     ("mxnet-states", FORMATS, "mxnet_states/1.5.1-python2/sparse.states"),
     ("mxnet-symbol", FORMATS, "mxnet/1.9.1/foreach-symbol.json"),
     ("npy", FORMATS, "numpy/version/1.0.npy"),
-    ("npz", MODELS, "mxnet/dot_521-io.npz"),
+    ("npz", LOWERED, "mxnet/dot_521-io.npz"),
     ("onnx", FORMATS, "onnx/attributes.onnx"),
     ("onnx", FORMATS, "onnx/training.onnx"),
     ("onnx", FORMATS, "onnx/external"),
@@ -74,7 +75,7 @@ const SUBJECTS: &[(&str, &str, &str)] = &[
     ("safetensors", FORMATS, "safetensors/sharded"),
     ("torch", FORMATS, "torch/shards/pytorch_model-00001-of-00002.bin"),
     ("torch-distributed", FORMATS, "torch_sharded/dtensor-files"),
-    ("torch-exported", MODELS, "torch/state.pt2"),
+    ("torch-exported", LOWERED, "torch/state.pt2"),
     ("torchscript", FORMATS, "torch/trace.pt"),
     ("torchscript", FORMATS, "torch/script.pt"),
 ];
