@@ -2,7 +2,7 @@
 //! evaluated by the engine.
 //!
 //! A case is a test, named by its dialect and the rules that it tries: `torch::index::aten::gather`, where `index` is the
-//! file of the rule. `cargo test -p lodstone-lowering torch::index` runs those of a file. The rules without a case are
+//! file of the rule. `cargo test --locked -p lodstone-lowering --test rules torch::index` runs those of a file. The rules without a case are
 //! listed in `untried.txt`, which may only get shorter (`LODSTONE_REWRITE_EXPECTED=1` writes it).
 #![expect(clippy::disallowed_methods, reason = "tests read their own files")]
 #![expect(clippy::unwrap_used, clippy::panic, reason = "tests")]
