@@ -83,7 +83,11 @@ impl Dense {
             let found = usize::try_from(*place).ok().filter(|place| *place < whole);
             found.ok_or_else(|| format!("index {place} is out of range for dim {whole}"))
         };
-        let places: Vec<usize> = places.iter().map(inside).collect::<Result<_, _>>()?;
+        let mut rows = Vec::with_capacity(places.len());
+        for place in places {
+            rows.push(inside(place)?);
+        }
+        let places: Vec<usize> = rows;
         let inner: usize = dims.iter().skip(axis + 1).product();
         let count = bounded(&dims)?;
         bits_of!(
