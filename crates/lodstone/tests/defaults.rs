@@ -9,6 +9,8 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use crate::frameworks::add_sources;
+
 /// The crates whose numbers come from files and programs.
 const CRATES: [&str; 5] = ["engine", "formats", "lowering", "paddle", "schema"];
 
@@ -17,17 +19,6 @@ const NEAR: usize = 4;
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
-}
-
-fn files(folder: &Path, all: &mut Vec<PathBuf>) {
-    for entry in fs::read_dir(folder).expect("a folder") {
-        let path = entry.expect("an entry").path();
-        match path.extension() {
-            _ if path.is_dir() => files(&path, all),
-            Some(extension) if extension == "rs" => all.push(path),
-            _ => {}
-        }
-    }
 }
 
 /// Whether a line has a number that stands in for an absent one.
@@ -50,7 +41,7 @@ fn numbers_that_stand_in_for_absent_ones_are_listed_and_explained() {
     let (mut found, mut unexplained) = (BTreeSet::new(), Vec::new());
     for name in CRATES {
         let mut all = Vec::new();
-        files(&root().join(name).join("src"), &mut all);
+        add_sources(&root().join(name).join("src"), &mut all);
         for path in all {
             let text = fs::read_to_string(&path).expect("a file");
             let lines: Vec<&str> = text.lines().collect();

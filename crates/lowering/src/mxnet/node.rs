@@ -2,12 +2,12 @@
 
 use std::ops::{Deref, DerefMut};
 
-use lodstone_model::{Dim, Op};
+use lodstone_model::Op;
 use lodstone_schema::mxnet::{operator, real_name};
-use lodstone_schema::numbers::{Axis, Rank, exact, known};
 use lodstone_schema::{Code, Finding};
 
 use super::attributes::Attributes;
+pub(super) use crate::onnx::required::{MAX_ELEMENTS, check_size, dim_of, place_in, rank, rank_of};
 use crate::onnx::{Graph, Value};
 
 /// The result of a rule.
@@ -21,9 +21,6 @@ pub(super) enum Rule {
     /// Returns all outputs.
     Many(fn(&mut Node<'_>) -> Outcome<Vec<Value>>),
 }
-
-/// The maximum number of elements of a result: only broken attributes lead to more.
-pub(super) const MAX_ELEMENTS: u64 = 1 << 31;
 
 /// The maximum number of operators, or of elements of a constant, that a single node may become.
 pub(super) const MAX_PARTS: i64 = 1 << 16;
@@ -135,32 +132,9 @@ pub(super) fn known_dims(value: &Value) -> Outcome<Vec<i64>> {
     value.known_dims().ok_or_else(unknown)
 }
 
-/// Returns the rank of a value.
-pub(super) fn rank(value: &Value) -> Outcome<i64> {
-    rank_of(value).map(Rank::number)
-}
-
-/// Returns the rank of a value.
-pub(super) fn rank_of(value: &Value) -> Outcome<Rank> {
-    let unknown = |_| {
-        Finding::new(Code::UnknownDims, format!("the rank of `{}` must be known", value.name()))
-    };
-    value.rank().map_err(unknown)
-}
-
 /// Returns the index of an axis of a value; negative ones count from the end.
 pub(super) fn axis_of(value: &Value, axis: i64) -> Outcome<i64> {
     place_in(rank(value)?, axis)
-}
-
-/// Returns the index of an axis of a rank; negative ones count from the end.
-pub(super) fn place_in(rank: i64, axis: i64) -> Outcome<i64> {
-    Rank::new(exact(rank)?).axis(axis).map(Axis::number)
-}
-
-/// Returns a dim, if it is known.
-pub(super) fn dim_of(value: &Value, axis: i64) -> Option<i64> {
-    known(value.shape().ok()?.get(usize::try_from(axis).ok()?)?).ok()?
 }
 
 /// Returns a dim that must be known.
@@ -178,18 +152,4 @@ pub(super) fn product(dims: &[i64]) -> Outcome<i64> {
     let all = dims.iter().try_fold(1_i64, |all, dim| all.checked_mul(*dim));
     all.filter(|all| *all >= 0 && all.unsigned_abs() <= MAX_ELEMENTS)
         .ok_or_else(|| format!("the dims {dims:?} have too many elements").into())
-}
-
-/// Fails if a value is unreasonably large.
-pub(super) fn check_size(value: &Value) -> Outcome<()> {
-    let known = value.shape().unwrap_or_default().iter().filter_map(|dim| match dim {
-        Dim::Known(size) => Some(*size),
-        _ => None,
-    });
-    let known: Vec<u64> = known.collect();
-    let elements = known.iter().try_fold(1_u64, |all, size| all.checked_mul(*size));
-    match known.contains(&0) || elements.is_some_and(|elements| elements <= MAX_ELEMENTS) {
-        true => Ok(()),
-        false => Err(format!("the result would have the dims {known:?}").into()),
-    }
 }

@@ -30,6 +30,7 @@ use lodstone_schema::numbers::{exact, known_dims};
 use lodstone_schema::places::at;
 use lodstone_schema::{Code, Finding};
 
+use super::required::rank_of;
 use super::{Graph, Value, int, ints, text};
 
 type Outcome<T> = Result<T, Finding>;
@@ -586,9 +587,7 @@ impl Graph {
 }
 
 fn axes(x: &Value) -> Outcome<Vec<i64>> {
-    let unknown =
-        |_| Finding::new(Code::UnknownDims, format!("the rank of `{}` must be known", x.name()));
-    Ok(x.rank().map_err(unknown)?.numbers().collect())
+    Ok(rank_of(x)?.numbers().collect())
 }
 
 /// Returns the spatial dims of images, if they are known.

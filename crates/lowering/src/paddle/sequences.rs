@@ -257,7 +257,6 @@ fn add_positions(op: &mut Operator<'_>) -> Outcome {
     if !(alpha >= 0.0 && beta >= 0.0) {
         return Err(format!("expected factors from 0 on, found {alpha} and {beta}").into());
     }
-    let dims = op.call("Shape", &[&x], [])?;
     let positions = match (op.lod("X").as_slice(), x.rank()?.count()) {
         ([offsets], 2) => {
             let steps = Steps::of(op, offsets, 0)?;
@@ -266,7 +265,7 @@ fn add_positions(op: &mut Operator<'_>) -> Outcome {
             op.sub(&rows, &first)?
         }
         ([], 3) => {
-            let steps = op.gather_scalar(&dims, 1)?;
+            let steps = op.extent(&x, 1)?;
             counted(op, &steps)?
         }
         (lod, rank) => {
@@ -280,7 +279,7 @@ fn add_positions(op: &mut Operator<'_>) -> Outcome {
     {
         return Err(format!("expected an even width, found {width}").into());
     }
-    let width = op.slice(&dims, 0, -1, i64::MAX)?;
+    let width = op.dim(&x, x.rank()?.last()?.number())?;
     let waves = waves(op, &positions, &width)?;
     let waves = op.times(&waves, beta.into())?;
     let waves = op.cast(&waves, x.dtype())?;

@@ -2,12 +2,13 @@
 
 use std::ops::{Deref, DerefMut};
 
-use lodstone_model::{DType, Dim, Op};
-use lodstone_schema::numbers::{Axis, Rank, exact, known};
+use lodstone_model::{DType, Op};
+use lodstone_schema::numbers::Rank;
 use lodstone_schema::{Code, Finding};
 
 use super::arguments::{Arguments, Item, Number, Size, wrong};
 pub(super) use crate::onnx::known_sizes;
+pub(super) use crate::onnx::required::{MAX_ELEMENTS, check_size, dim_of, place_in, rank, rank_of};
 use crate::onnx::{Graph, Value, int};
 
 /// The result of a rule.
@@ -34,9 +35,6 @@ pub(super) enum Made {
     /// The last dim holds the real and the imaginary part.
     Complex(Value),
 }
-
-/// The maximum number of elements of a result: only broken arguments lead to more.
-pub(super) const MAX_ELEMENTS: u64 = 1 << 31;
 
 /// The maximum number of operators, or of elements of a constant, that a single node may become.
 pub(super) const MAX_PARTS: i64 = 1 << 14;
@@ -219,27 +217,9 @@ pub(super) fn no_complex() -> Finding {
     Finding::from("it is not supported for complex tensors")
 }
 
-/// Returns the rank of a value.
-pub(super) fn rank(value: &Value) -> Outcome<i64> {
-    rank_of(value).map(Rank::number)
-}
-
-/// Returns the rank of a value.
-pub(super) fn rank_of(value: &Value) -> Outcome<Rank> {
-    let unknown = |_| {
-        Finding::new(Code::UnknownDims, format!("the rank of `{}` must be known", value.name()))
-    };
-    value.rank().map_err(unknown)
-}
-
 /// Returns the index of an axis of a value; negative ones count from the end. A scalar has the axis 0.
 pub(super) fn axis_of(value: &Value, axis: i64) -> Outcome<i64> {
     place_in(rank(value)?.max(1), axis)
-}
-
-/// Returns the index of an axis of a rank; negative ones count from the end.
-pub(super) fn place_in(rank: i64, axis: i64) -> Outcome<i64> {
-    Rank::new(exact(rank)?).axis(axis).map(Axis::number)
 }
 
 /// Returns the dims of a list along an axis of a tensor of a rank: -1 there, and 1 elsewhere.
@@ -262,11 +242,6 @@ pub(super) fn axes_of(value: &Value, axes: &[i64]) -> Outcome<Vec<i64>> {
     }
 }
 
-/// Returns a dim, if it is known.
-pub(super) fn dim_of(value: &Value, axis: i64) -> Option<i64> {
-    known(value.shape().ok()?.get(usize::try_from(axis).ok()?)?).ok()?
-}
-
 /// Returns a dim that must be known.
 pub(super) fn required_dim(value: &Value, axis: i64) -> Outcome<i64> {
     let rank = rank(value)?;
@@ -285,20 +260,6 @@ pub(super) fn product(dims: &[i64]) -> Outcome<i64> {
     let all = dims.iter().try_fold(1_i64, |all, dim| all.checked_mul(*dim));
     all.filter(|all| all.unsigned_abs() <= MAX_ELEMENTS)
         .ok_or_else(|| format!("the dims {dims:?} have too many elements").into())
-}
-
-/// Fails if a value is unreasonably large.
-pub(super) fn check_size(value: &Value) -> Outcome<()> {
-    let known = value.shape().unwrap_or_default().iter().filter_map(|dim| match dim {
-        Dim::Known(size) => Some(*size),
-        _ => None,
-    });
-    let known: Vec<u64> = known.collect();
-    let elements = known.iter().try_fold(1_u64, |all, size| all.checked_mul(*size));
-    match known.contains(&0) || elements.is_some_and(|elements| elements <= MAX_ELEMENTS) {
-        true => Ok(()),
-        false => Err(format!("the result would have the dims {known:?}").into()),
-    }
 }
 
 /// Fails if a rank is another one than expected.
