@@ -5,22 +5,18 @@
 
 #![expect(clippy::disallowed_methods, reason = "reads and writes files directly")]
 
-use std::io::Read;
 use std::path::{Path, PathBuf};
 
-use flate2::read::GzDecoder;
 use lodstone::finding::{Code, Located};
 use lodstone::model::{AttributeValue, Dialect, Report};
 use lodstone::run::tensors;
 use lodstone::{
-    ConvertOptions, DType, Inputs, Parameter, RunOptions, Target, Tensor, convert, open,
-    open_bytes, run,
+    ConvertOptions, Inputs, Parameter, RunOptions, Target, convert, open, open_bytes, run,
 };
 use lodstone_lowering::lower;
 use lodstone_schema::paddle::{attributes, input_type};
-use lodstone_store::Blob;
 
-use crate::paddle_recorded as recorded;
+use crate::paddle_recorded::{self as recorded, hex, pir_lines, pir_tensor};
 use serde_json::Value as Json;
 
 /// The maximum difference of an element: relative, and absolute.
@@ -86,33 +82,11 @@ const REFUSED: &[(&[Route], &str, &[&str])] = &[
     ),
 ];
 
-fn calls() -> Vec<Json> {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("../paddle/tests/golden/paddle_pir/calls.jsonl.gz");
-    let mut text = String::new();
-    GzDecoder::new(&std::fs::read(path).unwrap()[..]).read_to_string(&mut text).unwrap();
-    text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
-}
-
-fn bytes(hex: &Json) -> Vec<u8> {
-    let digits = hex.as_str().unwrap();
-    (0..digits.len())
-        .step_by(2)
-        .map(|at| u8::from_str_radix(&digits[at..at + 2], 16).unwrap())
-        .collect()
-}
-
-fn tensor(told: &Json) -> Tensor {
-    let dims = told[1].as_array().unwrap().iter().map(|dim| dim.as_u64().unwrap()).collect();
-    let dtype = DType::from_name(told[0].as_str().unwrap()).unwrap();
-    Tensor::dense(dtype, dims, Blob::memory(bytes(&told[2])))
-}
-
 /// Writes the files of a call; returns the program.
 fn write(call: &Json, dir: &Path) -> PathBuf {
     let path = dir.join("inference.json");
     std::fs::write(&path, serde_json::to_vec(&call["pir"]).unwrap()).unwrap();
-    let params = bytes(&call["params"]);
+    let params = hex(&call["params"]);
     if !params.is_empty() {
         std::fs::write(dir.join("inference.pdiparams"), params).unwrap();
     }
@@ -142,7 +116,7 @@ fn results(call: &Json, route: Route) -> Result<Vec<Parameter>, String> {
     let needed = (lodstone_schema::conventions(interface).interface)(interface);
     let given = call["inputs"].as_object().unwrap().iter();
     let given = given.filter(|(name, _)| needed.inputs.contains(&name.as_str()));
-    let values = given.map(|(name, told)| (Some(name.clone()), tensor(told).into())).collect();
+    let values = given.map(|(name, told)| (Some(name.clone()), pir_tensor(told).into())).collect();
     let inputs = Inputs { values, lod: Vec::new() };
     run(&model, inputs, &RunOptions::default()).map(tensors).map_err(|error| error.to_string())
 }
@@ -156,7 +130,7 @@ fn difference(call: &Json, mut found: Vec<Parameter>) -> Option<String> {
         return Some(format!("expected {} outputs, found {}", wanted.len(), found.len()));
     }
     for (wanted, found) in wanted.iter().zip(&found) {
-        let (name, wanted) = (wanted[0].as_str().unwrap(), tensor(&wanted[1]));
+        let (name, wanted) = (wanted[0].as_str().unwrap(), pir_tensor(&wanted[1]));
         // An output of ONNX cannot have the name of an input.
         let is_input = call["inputs"].get(name).is_some();
         if name != found.name && !is_input {
@@ -171,7 +145,7 @@ fn difference(call: &Json, mut found: Vec<Parameter>) -> Option<String> {
 
 #[test]
 fn calls_of_public_functions_give_what_paddlepaddle_gave() {
-    let calls = calls();
+    let calls = pir_lines("calls.jsonl.gz");
     assert!(calls.len() > 390, "{} calls", calls.len());
     let mut wrong = Vec::new();
     for call in &calls {
@@ -203,7 +177,7 @@ fn calls_of_public_functions_give_what_paddlepaddle_gave() {
 #[test]
 fn written_operators_have_what_paddlepaddle_2_6_2_requires() {
     let (mut slices, mut sizes) = (0, 0);
-    for call in calls() {
+    for call in pir_lines("calls.jsonl.gz") {
         let mut model = open_bytes(serde_json::to_vec(&call["pir"]).unwrap()).unwrap();
         let Ok(_) = lower(&mut model, Dialect::Paddle, &mut Report::default()).unwrap() else {
             continue;
@@ -269,7 +243,7 @@ const DAMAGES: [Damage; 9] = [
 
 #[test]
 fn damaged_programs_are_converted_or_refused_by_operator() {
-    let calls = calls();
+    let calls = pir_lines("calls.jsonl.gz");
     let (mut converted, mut refused) = (0, 0);
     for call in &calls {
         let ops = call["pir"]["program"]["regions"][0]["blocks"][0]["ops"].as_array().unwrap();

@@ -4,21 +4,18 @@
 //! trains networks.
 
 use std::collections::HashMap;
-use std::io::Read;
-use std::path::Path;
 
-use flate2::read::GzDecoder;
 use lodstone_formats::paddle::pir;
 use lodstone_lowering::lower;
 use lodstone_lowering::pir::to_run;
-use lodstone_model::{DType, Dialect, Limits, Model, Parameter, Report, Tensor};
+use lodstone_model::{Dialect, Limits, Model, Parameter, Report, Tensor};
 use lodstone_paddle::executor::{Dirs, Executor, Scope};
 use lodstone_schema::paddle::{Release, loss};
 use lodstone_store::Blob;
 use serde_json::Value as Json;
 
 use super::difference;
-use super::recorded::{self, GRADIENTS, OPERATORS, Recorded, recorded};
+use super::recorded::{self, GRADIENTS, OPERATORS, Recorded, pir_lines, pir_tensor, recorded};
 
 /// Cases that PaddlePaddle's translator changes, with the reason.
 const CHANGED: &[(&str, &[&str], &str)] = &[
@@ -49,13 +46,6 @@ const CHANGED: &[(&str, &[&str], &str)] = &[
     ),
     (OPERATORS, &["strided_slice-6"], "it drops the attribute `decrease_axis`"),
 ];
-
-fn lines(file: &str) -> Vec<Json> {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/paddle_pir").join(file);
-    let mut text = String::new();
-    GzDecoder::new(&std::fs::read(path).unwrap()[..]).read_to_string(&mut text).unwrap();
-    text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
-}
 
 /// Describes what is wrong with the results of a case; `None` if they are right.
 fn failure(recorded: &Recorded, case: &Json, program: &Json) -> Option<String> {
@@ -101,7 +91,7 @@ fn failure(recorded: &Recorded, case: &Json, program: &Json) -> Option<String> {
 fn operators_translated_to_pir_compute_what_paddlepaddle_computed() {
     let folders: HashMap<&str, Recorded> =
         [OPERATORS, GRADIENTS].into_iter().map(|folder| (folder, recorded(folder))).collect();
-    let programs = lines("operators.jsonl.gz");
+    let programs = pir_lines("operators.jsonl.gz");
     assert!(programs.len() > 4600, "found {} programs", programs.len());
     let cases: HashMap<(&str, &str), &Json> = folders
         .iter()
@@ -127,25 +117,13 @@ fn operators_translated_to_pir_compute_what_paddlepaddle_computed() {
     assert!(wrong.is_empty(), "{} are wrong:\n{}", wrong.len(), wrong.join("\n"));
 }
 
-fn tensor(told: &Json) -> Tensor {
-    let dims = told[1].as_array().unwrap().iter().map(|dim| dim.as_u64().unwrap()).collect();
-    let dtype = DType::from_name(told[0].as_str().unwrap()).unwrap();
-    let digits = told[2].as_str().unwrap();
-    let byte = |at: usize| u8::from_str_radix(&digits[at..at + 2], 16).unwrap();
-    Tensor::dense(
-        dtype,
-        dims,
-        Blob::memory((0..digits.len()).step_by(2).map(byte).collect::<Vec<u8>>()),
-    )
-}
-
 fn tensors(told: &Json) -> Vec<(&str, Tensor)> {
-    told.as_object().unwrap().iter().map(|(name, told)| (name.as_str(), tensor(told))).collect()
+    told.as_object().unwrap().iter().map(|(name, told)| (name.as_str(), pir_tensor(told))).collect()
 }
 
 #[test]
 fn training_programs_take_the_steps_that_paddlepaddle_took() {
-    let programs = lines("training.jsonl.gz");
+    let programs = pir_lines("training.jsonl.gz");
     assert!(programs.len() >= 5);
     for line in &programs {
         let name = &line["name"];
@@ -164,7 +142,7 @@ fn training_programs_take_the_steps_that_paddlepaddle_took() {
             let mut executor = Executor::default();
             let found =
                 executor.run(program, &mut scope, &feed, &[&loss], &Dirs::default()).unwrap();
-            let difference = recorded::difference(&tensor(wanted), &found[0], (2e-5, 1e-6));
+            let difference = recorded::difference(&pir_tensor(wanted), &found[0], (2e-5, 1e-6));
             assert_eq!(difference, None, "{name}, step {step}");
         }
         for (variable, wanted) in tensors(&line["after"]) {

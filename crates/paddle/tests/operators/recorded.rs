@@ -1,8 +1,10 @@
 //! The recordings of `golden/make_paddle_operators.py` and related scripts.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::io::Read;
 use std::path::{Path, PathBuf};
 
+use flate2::read::GzDecoder;
 use lodstone_formats::{OpenOptions, numpy};
 use lodstone_model::{
     Attribute, AttributeValue, Block, ByteString, DType, Dialect, Kind, Lod, Op, Operand, Program,
@@ -86,6 +88,30 @@ impl Recorded {
         }
         tensor
     }
+}
+
+/// Reads the lines of a compressed file of recordings of PIR.
+pub(crate) fn pir_lines(file: &str) -> Vec<Json> {
+    let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("../paddle/tests/golden/paddle_pir");
+    let mut text = String::new();
+    GzDecoder::new(&std::fs::read(golden.join(file)).unwrap()[..])
+        .read_to_string(&mut text)
+        .unwrap();
+    text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+/// Returns the bytes of hexadecimal digits.
+pub(crate) fn hex(json: &Json) -> Vec<u8> {
+    let digits = json.as_str().unwrap();
+    let byte = |at: usize| u8::from_str_radix(&digits[at..at + 2], 16).unwrap();
+    (0..digits.len()).step_by(2).map(byte).collect()
+}
+
+/// Returns a tensor of a recording of PIR: its type, dims, and bytes.
+pub(crate) fn pir_tensor(json: &Json) -> Tensor {
+    let dims = json[1].as_array().unwrap().iter().map(|dim| dim.as_u64().unwrap()).collect();
+    let dtype = DType::from_name(json[0].as_str().unwrap()).unwrap();
+    Tensor::dense(dtype, dims, Blob::memory(hex(&json[2])))
 }
 
 fn longs(json: &Json) -> Vec<i64> {
