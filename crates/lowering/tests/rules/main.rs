@@ -20,6 +20,7 @@ mod mxnet;
 mod normalization;
 mod paddle;
 mod pir;
+mod random;
 #[expect(dead_code, reason = "the tests of the executor use more of it")]
 #[path = "../../../paddle/tests/operators/recorded.rs"]
 mod recorded;

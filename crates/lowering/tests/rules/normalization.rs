@@ -3,8 +3,9 @@
 use libtest_mimic::Trial;
 use lodstone_model::{AttributeValue, Tensor};
 
+use super::random::Random;
 use super::recorded;
-use super::single::{PADDLE, Random, Run, Single, floats, random_trial, text};
+use super::single::{PADDLE, Run, Single, floats, random_trial, text};
 
 /// Returns an operator, and its expected results; `None` if the framework rejects it.
 type Draw = fn(&mut Random) -> Option<(Single, Vec<Tensor>)>;
@@ -113,8 +114,8 @@ fn list(elements: &[f64], dims: &[usize]) -> Tensor {
 }
 
 fn dims(random: &mut Random, least: usize, most: usize) -> Vec<usize> {
-    let rank = random.from(least, most);
-    (0..rank).map(|_| random.from(1, 5)).collect()
+    let rank = random.size(least, most);
+    (0..rank).map(|_| random.size(1, 5)).collect()
 }
 
 /// Returns an epsilon that is a number of single precision.
@@ -129,7 +130,7 @@ fn positive(random: &mut Random, count: usize) -> Tensor {
 }
 
 fn maybe(random: &mut Random, count: usize) -> Option<Tensor> {
-    (random.from(0, 3) != 0).then(|| random.tensor(&[count]))
+    (random.size(0, 3) != 0).then(|| random.tensor(&[count]))
 }
 
 /// `phi/kernels/cpu/batch_norm_kernel.cc` of 2.6.2.
@@ -143,7 +144,7 @@ fn paddle_batch_norm(random: &mut Random) -> Option<(Single, Vec<Tensor>)> {
     let (mean, variance) = (random.tensor(&[count]), positive(random, count));
     let (epsilon, momentum) = (epsilon(random).min(1e-3), random.real(0.0, 1.0) as f32);
     let (is_test, is_global) = (random.flag(), random.flag());
-    let is_trainable = random.from(0, 3) == 0;
+    let is_trainable = random.size(0, 3) == 0;
     let attributes = vec![
         ("epsilon", AttributeValue::Float(epsilon)),
         ("momentum", AttributeValue::Float(momentum)),
@@ -178,7 +179,7 @@ fn paddle_batch_norm(random: &mut Random) -> Option<(Single, Vec<Tensor>)> {
     }
     let inputs =
         vec![("X", x), ("Scale", scale), ("Bias", bias), ("Mean", mean), ("Variance", variance)];
-    let is_dynamic = random.from(0, 3) == 0;
+    let is_dynamic = random.size(0, 3) == 0;
     Some((
         Single { kind: "batch_norm".to_owned(), inputs, attributes, outputs, is_dynamic },
         expected,
@@ -188,7 +189,7 @@ fn paddle_batch_norm(random: &mut Random) -> Option<(Single, Vec<Tensor>)> {
 /// `phi/kernels/cpu/layer_norm_kernel.cc`.
 fn paddle_layer_norm(random: &mut Random) -> Option<(Single, Vec<Tensor>)> {
     let dims = dims(random, 2, 5);
-    let begin = random.from(1, dims.len() - 1);
+    let begin = random.size(1, dims.len() - 1);
     let (rows, count) = (dims[..begin].iter().product(), dims[begin..].iter().product());
     let x = random.tensor(&dims);
     let (scale, bias, epsilon) = (maybe(random, count), maybe(random, count), epsilon(random));
@@ -224,8 +225,8 @@ fn grouped(x: &Array, channel: usize, groups: usize, epsilon: f64) -> (Array, Mo
 /// Returns the dims of images whose channels are divided into groups, and the number of groups.
 fn groups(random: &mut Random, least: usize) -> (Vec<usize>, usize) {
     let mut dims = dims(random, least, 5);
-    let groups = random.from(1, 4);
-    dims[1] = groups * random.from(1, 3);
+    let groups = random.size(1, 4);
+    dims[1] = groups * random.size(1, 3);
     (dims, groups)
 }
 
@@ -270,7 +271,7 @@ fn paddle_groups(random: &mut Random) -> Option<(Single, Vec<Tensor>)> {
         }
     };
     let kind = if is_instance { "instance_norm" } else { "group_norm" }.to_owned();
-    let is_dynamic = !is_last && random.from(0, 3) == 0;
+    let is_dynamic = !is_last && random.size(0, 3) == 0;
     Some((Single { kind, inputs, attributes, outputs, is_dynamic }, expected))
 }
 
@@ -290,7 +291,7 @@ fn squares(x: &Array, axes: &[usize]) -> Vec<f64> {
 /// `norm_kernel.cc`.
 fn paddle_norm(random: &mut Random) -> Option<(Single, Vec<Tensor>)> {
     let dims = dims(random, 1, 4);
-    let axis = random.from(0, dims.len() - 1);
+    let axis = random.size(0, dims.len() - 1);
     let x = random.tensor(&dims);
     let epsilon = epsilon(random);
     let array = Array::of(&x);
@@ -305,19 +306,19 @@ fn paddle_norm(random: &mut Random) -> Option<(Single, Vec<Tensor>)> {
     let attributes =
         vec![("epsilon", AttributeValue::Float(epsilon)), ("axis", AttributeValue::Int(given))];
     let (inputs, outputs) = (vec![("X", x)], vec!["Out", "Norm"]);
-    let (kind, is_dynamic) = ("norm".to_owned(), random.from(0, 3) == 0);
+    let (kind, is_dynamic) = ("norm".to_owned(), random.size(0, 3) == 0);
     let expected = vec![y.tensor(), list(&kept, &reduced)];
     Some((Single { kind, inputs, attributes, outputs, is_dynamic }, expected))
 }
 
 /// `lrn_kernel.cc`, where `alpha` is of each square, and `src/operator/nn/lrn.cc` of MXNet, where it is of their mean.
 fn local_response(random: &mut Random, is_paddle: bool) -> Option<(Single, Vec<Tensor>)> {
-    let mut dims: Vec<usize> = (0..4).map(|_| random.from(1, 4)).collect();
+    let mut dims: Vec<usize> = (0..4).map(|_| random.size(1, 4)).collect();
     let is_last = is_paddle && random.flag();
     let channel = if is_last { 3 } else { 1 };
-    dims[channel] = random.from(1, 8);
+    dims[channel] = random.size(1, 8);
     let x = random.tensor(&dims);
-    let size = 2 * random.from(0, 3) + 1;
+    let size = 2 * random.size(0, 3) + 1;
     let (alpha, beta) = (random.real(0.1, 2.0) as f32, random.real(0.1, 1.5) as f32);
     let bias = random.real(0.5, 2.0) as f32;
     let array = Array::of(&x);
@@ -355,14 +356,14 @@ fn local_response(random: &mut Random, is_paddle: bool) -> Option<(Single, Vec<T
             vec!["output"],
         ),
     };
-    let (kind, is_dynamic) = (kind.to_owned(), !is_last && random.from(0, 3) == 0);
+    let (kind, is_dynamic) = (kind.to_owned(), !is_last && random.size(0, 3) == 0);
     Some((Single { kind, inputs, attributes, outputs, is_dynamic }, vec![y.tensor()]))
 }
 
 /// `src/operator/nn/batch_norm.cc` of MXNet 1.9.1.
 fn mxnet_batch_norm(random: &mut Random) -> Option<(Single, Vec<Tensor>)> {
     let dims = dims(random, 2, 5);
-    let axis = random.from(0, dims.len() - 1);
+    let axis = random.size(0, dims.len() - 1);
     let count = dims[axis];
     let x = random.tensor(&dims);
     let (scale, bias) = (random.tensor(&[count]), random.tensor(&[count]));
@@ -384,14 +385,14 @@ fn mxnet_batch_norm(random: &mut Random) -> Option<(Single, Vec<Tensor>)> {
     }
     let inputs = vec![("", x), ("", scale), ("", bias), ("", mean), ("", variance)];
     let (kind, outputs) = ("BatchNorm".to_owned(), vec!["output"]);
-    let is_dynamic = random.from(0, 3) == 0;
+    let is_dynamic = random.size(0, 3) == 0;
     Some((Single { kind, inputs, attributes, outputs, is_dynamic }, vec![y]))
 }
 
 /// `src/operator/nn/layer_norm.cc`.
 fn mxnet_layer_norm(random: &mut Random) -> Option<(Single, Vec<Tensor>)> {
     let dims = dims(random, 2, 5);
-    let axis = random.from(0, dims.len() - 1);
+    let axis = random.size(0, dims.len() - 1);
     let x = random.tensor(&dims);
     let (scale, bias) = (random.tensor(&[dims[axis]]), random.tensor(&[dims[axis]]));
     let epsilon = epsilon(random);
@@ -405,7 +406,7 @@ fn mxnet_layer_norm(random: &mut Random) -> Option<(Single, Vec<Tensor>)> {
     let attributes = vec![("eps", text(epsilon)), ("axis", text(given))];
     let inputs = vec![("", x), ("", scale), ("", bias)];
     let (kind, outputs) = ("LayerNorm".to_owned(), vec!["output"]);
-    let is_dynamic = random.from(0, 3) == 0;
+    let is_dynamic = random.size(0, 3) == 0;
     Some((Single { kind, inputs, attributes, outputs, is_dynamic }, vec![y]))
 }
 
@@ -428,7 +429,7 @@ fn mxnet_groups(random: &mut Random) -> Option<(Single, Vec<Tensor>)> {
     }
     let inputs = vec![("", x), ("", scale), ("", bias)];
     let kind = if is_instance { "InstanceNorm" } else { "GroupNorm" }.to_owned();
-    let (outputs, is_dynamic) = (vec!["output"], random.from(0, 3) == 0);
+    let (outputs, is_dynamic) = (vec!["output"], random.size(0, 3) == 0);
     Some((Single { kind, inputs, attributes, outputs, is_dynamic }, vec![y]))
 }
 
@@ -448,7 +449,7 @@ fn mxnet_l2(random: &mut Random) -> Option<(Single, Vec<Tensor>)> {
     let y = array.map(|place, it| it / (sums[place] + f64::from(epsilon)).sqrt()).tensor();
     let attributes = vec![("eps", text(epsilon)), ("mode", text(mode))];
     let (kind, inputs) = ("L2Normalization".to_owned(), vec![("", x)]);
-    let (outputs, is_dynamic) = (vec!["output"], random.from(0, 3) == 0);
+    let (outputs, is_dynamic) = (vec!["output"], random.size(0, 3) == 0);
     Some((Single { kind, inputs, attributes, outputs, is_dynamic }, vec![y]))
 }
 
@@ -485,14 +486,14 @@ fn torch_batch_norm(random: &mut Random) -> Option<(Single, Vec<Tensor>)> {
     }
     let name = if is_native { "native_batch_norm" } else { "batch_norm" };
     let outputs = ["0", "1", "2"][..expected.len()].to_vec();
-    let (kind, is_dynamic) = (format!("aten::{name}"), random.from(0, 3) == 0);
+    let (kind, is_dynamic) = (format!("aten::{name}"), random.size(0, 3) == 0);
     Some((Single { kind, inputs, attributes, outputs, is_dynamic }, expected))
 }
 
 /// `layer_norm.cpp`: also of `rms_norm`.
 fn torch_layer_norm(random: &mut Random) -> Option<(Single, Vec<Tensor>)> {
     let dims = dims(random, 2, 4);
-    let begin = random.from(0, dims.len() - 1);
+    let begin = random.size(0, dims.len() - 1);
     let (rows, count) = (dims[..begin].iter().product(), dims[begin..].iter().product());
     let x = random.tensor(&dims);
     let name = random.pick(&["layer_norm", "native_layer_norm", "rms_norm"]);
@@ -529,7 +530,7 @@ fn torch_layer_norm(random: &mut Random) -> Option<(Single, Vec<Tensor>)> {
     inputs.extend(scale.map(|it| ("weight", shaped(it))));
     inputs.extend(bias.map(|it| ("bias", shaped(it))));
     let outputs = ["0", "1", "2"][..expected.len()].to_vec();
-    let (kind, is_dynamic) = (format!("aten::{name}"), random.from(0, 3) == 0);
+    let (kind, is_dynamic) = (format!("aten::{name}"), random.size(0, 3) == 0);
     Some((Single { kind, inputs, attributes, outputs, is_dynamic }, expected))
 }
 
@@ -564,7 +565,7 @@ fn torch_groups(random: &mut Random) -> Option<(Single, Vec<Tensor>)> {
     let mut inputs = vec![("input", x)];
     inputs.extend(scale.map(|it| ("weight", it)).into_iter().chain(bias.map(|it| ("bias", it))));
     let outputs = ["0", "1", "2"][..expected.len()].to_vec();
-    let (kind, is_dynamic) = (format!("aten::{name}"), random.from(0, 3) == 0);
+    let (kind, is_dynamic) = (format!("aten::{name}"), random.size(0, 3) == 0);
     Some((Single { kind, inputs, attributes, outputs, is_dynamic }, expected))
 }
 
@@ -572,7 +573,7 @@ fn torch_groups(random: &mut Random) -> Option<(Single, Vec<Tensor>)> {
 fn torch_weight_norm(random: &mut Random) -> Option<(Single, Vec<Tensor>)> {
     let dims = dims(random, 1, 4);
     let v = random.tensor(&dims);
-    let kept = if random.from(0, 3) == 0 { None } else { Some(random.from(0, dims.len() - 1)) };
+    let kept = if random.size(0, 3) == 0 { None } else { Some(random.size(0, dims.len() - 1)) };
     let axes: Vec<usize> = (0..dims.len()).filter(|axis| Some(*axis) != kept).collect();
     let sums = squares(&Array::of(&v), &axes);
     if sums.contains(&0.0) {

@@ -73,7 +73,7 @@ fn failure(recorded: &Recorded, index: usize) -> Option<String> {
     let is_exported = operator(&op.kind)?.computation == Computation::NativeExported;
     op.outputs.retain(|operand| !is_exported || !UNEXPORTED.contains(&operand.slot.as_str()));
     wanted.retain(|(name, _)| op.writes().any(|written| written == *name));
-    let lowered = match lower_op(&op, Release::WRITTEN, &Fed(&feed)) {
+    let lowered = match lower_op(&op, Release::WRITTEN, &Fed { feed: &feed, open: Open::None }) {
         Ok(lowered) => lowered,
         Err(finding) => {
             let what = finding.to_string();
@@ -125,20 +125,35 @@ pub(crate) fn results(
     written.collect()
 }
 
-/// The inputs of a case.
-struct Fed<'a>(&'a Tensors<'a>);
+/// Which inputs have unknown dims from the third on.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Open {
+    None,
+    First,
+    All,
+}
+
+/// The inputs of an operator.
+pub(crate) struct Fed<'a> {
+    pub(crate) feed: &'a Tensors<'a>,
+    pub(crate) open: Open,
+}
 
 impl Fed<'_> {
     fn tensor(&self, variable: &str) -> Option<&Tensor> {
-        self.0.iter().find(|(name, _)| *name == variable).map(|(_, tensor)| tensor)
+        self.feed.iter().find(|(name, _)| *name == variable).map(|(_, tensor)| tensor)
     }
 }
 
 impl VariableFacts for Fed<'_> {
     fn info(&self, variable: &str) -> Option<ValueInfo> {
-        let tensor = self.tensor(variable)?;
-        let ty = TensorType { layout: None, ..TensorType::of(tensor) };
-        Some(ValueInfo::tensor(ty.dtype, ty.shape))
+        let number = self.feed.iter().position(|(name, _)| *name == variable)?;
+        let ty = TensorType { layout: None, ..TensorType::of(&self.feed[number].1) };
+        let mut dims = ty.shape?;
+        if self.open == Open::All || self.open == Open::First && number == 0 {
+            dims.iter_mut().skip(2).for_each(|dim| *dim = Dim::Unknown);
+        }
+        Some(ValueInfo::tensor(ty.dtype, Some(dims)))
     }
 
     fn contents(&self, variable: &str) -> Option<Vec<i64>> {

@@ -3,8 +3,9 @@
 use libtest_mimic::Trial;
 use lodstone_model::{AttributeValue, Tensor};
 
+use super::random::Random;
 use super::recorded;
-use super::single::{PADDLE, Random, Run, Single, floats, ints, random_trial, text};
+use super::single::{PADDLE, Run, Single, floats, ints, random_trial, text};
 
 /// Returns an operator, and its expected result; `None` if the framework rejects it.
 type Draw = fn(&mut Random) -> Option<(Single, Tensor)>;
@@ -86,20 +87,20 @@ fn cubic(from: usize, to: usize, place: impl Fn(usize) -> f64) -> Taps {
 /// Returns dims of images, with few elements.
 fn image(random: &mut Random, spatial: usize) -> Vec<usize> {
     let most = [0, 40, 16, 5][spatial];
-    let mut dims = vec![random.from(1, 2), random.from(1, 2)];
+    let mut dims = vec![random.size(1, 2), random.size(1, 2)];
     dims.extend(
-        (0..spatial).map(|_| if random.from(0, 5) == 0 { 1 } else { random.from(1, most) }),
+        (0..spatial).map(|_| if random.size(0, 5) == 0 { 1 } else { random.size(1, most) }),
     );
     dims
 }
 
 /// `phi/kernels/cpu/interpolate_kernel.cc` of 2.6.2.
 fn paddle(random: &mut Random, mode: &'static str) -> Option<(Single, Tensor)> {
-    let is_first = mode != "cubic" && random.from(0, 3) == 0;
-    let spatial = if mode == "linear" && !is_first { random.from(1, 3) } else { 2 };
+    let is_first = mode != "cubic" && random.size(0, 3) == 0;
+    let spatial = if mode == "linear" && !is_first { random.size(1, 3) } else { 2 };
     let dims = image(random, spatial);
     let x = random.tensor(&dims);
-    let (corners, align_mode) = (random.flag(), random.from(0, 1));
+    let (corners, align_mode) = (random.flag(), random.size(0, 1));
     let name = match (mode, spatial) {
         ("linear", 1) => "linear",
         ("linear", 2) => "bilinear",
@@ -114,9 +115,9 @@ fn paddle(random: &mut Random, mode: &'static str) -> Option<(Single, Tensor)> {
     ];
     let mut inputs = vec![("X", x.clone())];
     let mut scales = Vec::new();
-    let by = random.from(0, 3);
+    let by = random.size(0, 3);
     let mut sizes: Vec<usize> = (0..spatial)
-        .map(|axis| if random.from(0, 4) == 0 { dims[axis + 2] } else { random.from(1, 14) })
+        .map(|axis| if random.size(0, 4) == 0 { dims[axis + 2] } else { random.size(1, 14) })
         .collect();
     if by >= 2 {
         let one = random.real(0.2, 3.2) as f32;
@@ -167,7 +168,7 @@ fn paddle(random: &mut Random, mode: &'static str) -> Option<(Single, Tensor)> {
             _ => cubic(from, to, half),
         }
     };
-    let is_dynamic = random.from(0, 3) == 0;
+    let is_dynamic = random.size(0, 3) == 0;
     // `Resize`, to which given sizes and unknown dims are left, divides where the kernel multiplies by the inverse: places at
     // the edge of an element may differ.
     let is_edge = |axis: usize| {
@@ -211,7 +212,7 @@ fn bilinear_resize(random: &mut Random) -> Option<(Single, Tensor)> {
     let aligns = random.flag();
     let scales = [random.real(0.2, 3.2) as f32, random.real(0.2, 3.2) as f32];
     let is_scaled = mode == "odd_scale" || mode == "size" && random.flag();
-    let given = [random.from(1, 14), random.from(1, 14)];
+    let given = [random.size(1, 14), random.size(1, 14)];
     let mut inputs = vec![("", x.clone())];
     let mut attributes = vec![("mode", text(mode)), ("align_corners", text(aligns))];
     if is_scaled {
@@ -257,18 +258,18 @@ fn bilinear_resize(random: &mut Random) -> Option<(Single, Tensor)> {
         false => applied(&x, &[line(0), line(1)]),
     };
     let kind = "_contrib_BilinearResize2D".to_owned();
-    let is_dynamic = random.from(0, 3) == 0;
+    let is_dynamic = random.size(0, 3) == 0;
     Some((Single { kind, inputs, attributes, outputs: vec!["output"], is_dynamic }, expected))
 }
 
 /// `src/operator/nn/upsampling-inl.h`: each input gets the dims of the first one, times the scale.
 fn up_sampling(random: &mut Random) -> Option<(Single, Tensor)> {
     let dims = image(random, 2);
-    let scale = random.from(1, 4);
+    let scale = random.size(1, 4);
     let factors: Vec<usize> = (1..=4)
         .filter(|it| (dims[2] * scale).is_multiple_of(*it) && (dims[3] * scale).is_multiple_of(*it))
         .collect();
-    let count = random.from(1, 3);
+    let count = random.size(1, 3);
     let sums = random.flag();
     let (mut inputs, mut results) = (Vec::new(), Vec::new());
     for index in 0..count {
@@ -302,7 +303,7 @@ fn up_sampling(random: &mut Random) -> Option<(Single, Tensor)> {
         ("multi_input_mode", text(if sums { "sum" } else { "concat" })),
         ("num_args", text(count)),
     ];
-    let is_dynamic = random.from(0, 3) == 0;
+    let is_dynamic = random.size(0, 3) == 0;
     let kind = "UpSampling".to_owned();
     Some((Single { kind, inputs, attributes, outputs: vec!["output"], is_dynamic }, expected))
 }
@@ -311,8 +312,8 @@ fn up_sampling(random: &mut Random) -> Option<(Single, Tensor)> {
 fn crop(random: &mut Random) -> Option<(Single, Tensor)> {
     let dims = image(random, 2);
     let x = random.tensor(&dims);
-    let sizes = [random.from(1, dims[2]), random.from(1, dims[3])];
-    let offsets = [random.from(0, dims[2] - sizes[0]), random.from(0, dims[3] - sizes[1])];
+    let sizes = [random.size(1, dims[2]), random.size(1, dims[3])];
+    let offsets = [random.size(0, dims[2] - sizes[0]), random.size(0, dims[3] - sizes[1])];
     let (is_centered, is_like) = (random.flag(), random.flag());
     let mut inputs = vec![("", x.clone())];
     let mut attributes = vec![("center_crop", text(is_centered))];
@@ -332,7 +333,7 @@ fn crop(random: &mut Random) -> Option<(Single, Tensor)> {
         (start..start + sizes[axis]).map(|place| vec![(place, 1.0)]).collect()
     };
     let expected = applied(&x, &[line(0), line(1)]);
-    let is_dynamic = random.from(0, 2) == 0;
+    let is_dynamic = random.size(0, 2) == 0;
     let kind = "Crop".to_owned();
     Some((Single { kind, inputs, attributes, outputs: vec!["output"], is_dynamic }, expected))
 }
@@ -341,7 +342,7 @@ fn crop(random: &mut Random) -> Option<(Single, Tensor)> {
 fn torch(random: &mut Random, mode: &'static str) -> Option<(Single, Tensor)> {
     let spatial = match mode {
         "cubic" | "cubic_aa" | "linear_aa" => 2,
-        _ => random.from(1, 3),
+        _ => random.size(1, 3),
     };
     let dims = image(random, spatial);
     let x = random.tensor(&dims);
@@ -358,11 +359,11 @@ fn torch(random: &mut Random, mode: &'static str) -> Option<(Single, Tensor)> {
         _ => "_upsample_bicubic2d_aa".to_owned(),
     };
     // Sizes, scales, sizes with scales, sizes with the scale of one axis.
-    let by = random.from(0, 3);
+    let by = random.size(0, 3);
     let mut attributes = Vec::new();
     let mut scales: Vec<Option<f64>> = vec![None; spatial];
     let mut sizes: Vec<usize> = (0..spatial)
-        .map(|axis| if random.from(0, 4) == 0 { dims[axis + 2] } else { random.from(1, 14) })
+        .map(|axis| if random.size(0, 4) == 0 { dims[axis + 2] } else { random.size(1, 14) })
         .collect();
     for axis in 0..spatial {
         if by == 1 || by == 2 || by == 3 && axis == spatial - 1 {
@@ -423,7 +424,7 @@ fn torch(random: &mut Random, mode: &'static str) -> Option<(Single, Tensor)> {
     };
     let expected = applied(&x, &(0..spatial).map(line).collect::<Vec<_>>());
     let (slot, overload) = if is_list { ("input", ".vec") } else { ("self", "") };
-    let (kind, is_dynamic) = (format!("aten::{name}{overload}"), random.from(0, 3) == 0);
+    let (kind, is_dynamic) = (format!("aten::{name}{overload}"), random.size(0, 3) == 0);
     // The shares of elements in results whose corners are aligned are constants.
     let is_dynamic = is_dynamic && !(corners && mode.ends_with("_aa"));
     let inputs = vec![(slot, x)];

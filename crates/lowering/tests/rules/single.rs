@@ -1,17 +1,17 @@
 //! Programs of one operator with random attributes, which a test compares with the framework's formula.
 
 use libtest_mimic::Trial;
-use lodstone_lowering::paddle::{LodLevel, VariableFacts, lower_op};
+use lodstone_lowering::paddle::lower_op;
 use lodstone_model::{
     Attribute, AttributeValue, Block, ByteString, DType, Dialect, Dim, Model, Op, Operand, Program,
     Tensor, TensorType, Topology, Var,
 };
-use lodstone_schema::onnx::infer::ValueInfo;
 use lodstone_schema::paddle::Release;
 use lodstone_store::Blob;
 
-use super::evaluate::{difference, lowered};
-use super::paddle;
+use super::evaluate::lowered;
+use super::paddle::{self, Fed, Open};
+use super::random::{Random, differences, judge};
 
 /// The number of random operators of each kind.
 const COUNT: usize = 400;
@@ -29,64 +29,22 @@ pub(crate) fn random_trial(
     draw: impl Fn(&mut Random) -> Option<(Single, Vec<Tensor>)> + Send + 'static,
 ) -> Trial {
     Trial::test(format!("random {name}"), move || {
-        let mut random = Random::new(7);
+        let mut random = Random(7);
         let (mut wrong, mut count) = (Vec::new(), 0);
         for _ in 0..COUNT {
             let Some((single, expected)) = draw(&mut random) else { continue };
             count += 1;
             let what = match run(&single) {
-                Ok(found) if found.len() < expected.len() => Some("outputs are missing".to_owned()),
-                Ok(found) => found.iter().zip(&expected).enumerate().find_map(|(at, (f, e))| {
-                    difference(f, e, 3e-5).map(|what| format!("output {at}: {what}"))
-                }),
+                Ok(found) => differences(&found, &expected, 3e-5),
                 Err(error) => Some(error),
             };
             wrong.extend(what.map(|what| format!("{}: {what}", single.describe())));
         }
-        match wrong.as_slice() {
-            [] => Ok(()),
-            wrong => {
-                let first = wrong[..wrong.len().min(4)].join("\n");
-                Err(format!("{} of {count} differ:\n{first}", wrong.len()).into())
-            }
-        }
+        judge(&wrong, count, COUNT / 4)
     })
 }
 
-/// Numbers that are the same in each run.
-pub(crate) struct Random(u64);
-
 impl Random {
-    pub(crate) fn new(seed: u64) -> Self {
-        Self(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1)
-    }
-
-    fn next(&mut self) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0.wrapping_mul(0x2545_F491_4F6C_DD1D) >> 33
-    }
-
-    /// Returns a number from `least` to `most`.
-    pub(crate) fn from(&mut self, least: usize, most: usize) -> usize {
-        least + self.next() as usize % (most - least + 1)
-    }
-
-    pub(crate) fn flag(&mut self) -> bool {
-        self.next().is_multiple_of(2)
-    }
-
-    /// Returns a number from `least` to `most` with few digits or many.
-    pub(crate) fn real(&mut self, least: f64, most: f64) -> f64 {
-        let number = least + (most - least) * (self.next() as f64 / (1_u64 << 31) as f64);
-        if self.flag() { (number * 20.0).ceil() / 20.0 } else { number }
-    }
-
-    pub(crate) fn pick<T: Copy>(&mut self, all: &[T]) -> T {
-        all[self.from(0, all.len() - 1)]
-    }
-
     /// Returns a tensor of numbers from -1 to 1.
     pub(crate) fn tensor(&mut self, dims: &[usize]) -> Tensor {
         let count = dims.iter().product();
@@ -195,8 +153,10 @@ impl Single {
     /// Evaluates the operator of a release of PaddlePaddle.
     pub(crate) fn paddle(&self, release: Release) -> Result<Vec<Tensor>, String> {
         let (op, named) = (self.op(false), self.named());
-        let lowered = lower_op(&op, release, &Facts(self, &named)).map_err(|it| it.to_string())?;
         let feed = named.iter().map(|(name, tensor)| (name.as_str(), tensor.clone())).collect();
+        let open = if self.is_dynamic { Open::All } else { Open::None };
+        let facts = Fed { feed: &feed, open };
+        let lowered = lower_op(&op, release, &facts).map_err(|it| it.to_string())?;
         let found = paddle::results(&lowered, &feed)?;
         let value = |name: &str| found.iter().find(|(found, _)| found == name);
         let value = |name: &str| value(name).map(|(_, tensor)| tensor.clone());
@@ -206,28 +166,4 @@ impl Single {
 
 pub(crate) fn text(text: impl ToString) -> AttributeValue {
     AttributeValue::String(ByteString::from(text.to_string().as_str()))
-}
-
-/// What is known about the inputs of an operator of PaddlePaddle: the contents of those with integers.
-struct Facts<'a>(&'a Single, &'a [(String, Tensor)]);
-
-impl Facts<'_> {
-    fn tensor(&self, variable: &str) -> Option<&Tensor> {
-        self.1.iter().find(|(name, _)| name == variable).map(|(_, tensor)| tensor)
-    }
-}
-
-impl VariableFacts for Facts<'_> {
-    fn info(&self, variable: &str) -> Option<ValueInfo> {
-        let tensor = self.tensor(variable)?;
-        Some(ValueInfo::tensor(tensor.dtype, Some(self.0.dims(tensor))))
-    }
-
-    fn contents(&self, variable: &str) -> Option<Vec<i64>> {
-        ValueInfo::of(self.tensor(variable)?).ints()
-    }
-
-    fn lod(&self, _: &str) -> Vec<LodLevel> {
-        Vec::new()
-    }
 }

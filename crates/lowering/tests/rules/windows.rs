@@ -8,7 +8,7 @@ mod mxnet;
 mod paddle;
 mod torch;
 
-use libtest_mimic::{Failed, Trial};
+use libtest_mimic::Trial;
 use lodstone_model::{
     Attribute, AttributeValue, Block, DType, Dialect, Dim, Model, Op, Operand, Parameter, Program,
     Tensor, TensorType, Topology, Var,
@@ -16,10 +16,11 @@ use lodstone_model::{
 use lodstone_schema::numbers::length;
 use lodstone_store::Blob;
 
-use super::evaluate::{difference, lowered};
+use super::evaluate::lowered;
+use super::random::{Random, differences, judge};
 
 /// The number of cases of each operator.
-const CASES: u64 = 300;
+const CASES: usize = 300;
 
 /// Returns a test of an operator for random attributes, and for images whose dims are unknown.
 fn trial(
@@ -28,7 +29,7 @@ fn trial(
 ) -> Trial {
     Trial::test(format!("windows::{name}"), move || {
         let (mut tried, mut failures) = (0, Vec::new());
-        for number in 0..CASES * 4 {
+        for number in 0..4 * CASES as u64 {
             let mut random = Random(number * 7919 + name.len() as u64);
             let is_unknown = number % 4 == 0;
             // Attributes that the framework rejects are no case.
@@ -44,25 +45,11 @@ fn trial(
             let wrong = match found {
                 Err(why) if is_refused(&why) => None,
                 Err(why) => Some(why),
-                Ok(found) if found.len() < case.wanted.len() => Some("results are missing".into()),
-                Ok(found) => {
-                    found.iter().zip(&case.wanted).find_map(|(f, w)| difference(f, w, 1e-4))
-                }
+                Ok(found) => differences(&found, &case.wanted, 1e-4),
             };
             failures.extend(wrong.map(|wrong| format!("{}: {wrong}", case.name)));
         }
-        match (failures.first(), tried >= CASES) {
-            (None, true) => Ok(()),
-            (None, false) => Err(Failed::from(format!("only {tried} cases"))),
-            (Some(_), _) => {
-                let some: Vec<String> = failures.iter().take(5).cloned().collect();
-                Err(Failed::from(format!(
-                    "{} of {tried} fail\n{}",
-                    failures.len(),
-                    some.join("\n")
-                )))
-            }
-        }
+        judge(&failures, tried, CASES)
     })
 }
 
@@ -80,40 +67,21 @@ struct Case {
     refused: &'static [&'static str],
 }
 
-/// Numbers that are the same in every run (SplitMix64).
-struct Random(u64);
-
 impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
-    }
-
-    /// Returns a number from `least` to `most`.
-    fn pick(&mut self, least: i64, most: i64) -> i64 {
-        least + (self.next() % (most - least + 1) as u64).cast_signed()
-    }
-
-    fn flag(&mut self) -> bool {
-        self.next().is_multiple_of(2)
-    }
-
     fn each(&mut self, count: usize, least: i64, most: i64) -> Vec<i64> {
-        (0..count).map(|_| self.pick(least, most)).collect()
+        (0..count).map(|_| self.number(least, most)).collect()
     }
 
     /// Returns an array of small fractions.
     fn array(&mut self, dims: &[i64]) -> Array {
         let count = dims.iter().product::<i64>();
-        let values = (0..count).map(|_| self.pick(-64, 64) as f32 / 16.0).collect();
+        let values = (0..count).map(|_| self.number(-64, 64) as f32 / 16.0).collect();
         Array { dims: dims.to_vec(), values }
     }
 
     /// Returns one or two images.
     fn images(&mut self, channels: i64, dims: &[i64]) -> Array {
-        let batch = self.pick(1, 2);
+        let batch = self.number(1, 2);
         self.array(&[&[batch, channels], dims].concat())
     }
 }

@@ -31,12 +31,12 @@ fn op(kind: &str, inputs: &[&str], attributes: Vec<Attribute>) -> Op {
 }
 
 fn pooling(random: &mut Random, is_open: bool) -> Option<Case> {
-    let spatial = random.pick(1, 3) as usize;
+    let spatial = random.number(1, 3) as usize;
     let (dims, kernel) = (random.each(spatial, 1, 6), random.each(spatial, 1, 4));
     let (stride, pad) = (random.each(spatial, 1, 3), random.each(spatial, 0, 3));
     let conventions = if spatial == 1 { 2 } else { 1 };
-    let convention = ["valid", "full", "same"][random.pick(0, conventions) as usize];
-    let kind = ["max", "avg", "sum"][random.pick(0, 2) as usize];
+    let convention = ["valid", "full", "same"][random.number(0, conventions) as usize];
+    let kind = ["max", "avg", "sum"][random.number(0, 2) as usize];
     let counts_padding = random.flag();
     let count = |a: usize| {
         let room = dims[a] + 2 * pad[a] - kernel[a];
@@ -91,9 +91,9 @@ fn pooling(random: &mut Random, is_open: bool) -> Option<Case> {
 fn old_pooling(random: &mut Random, is_open: bool) -> Option<Case> {
     let (dims, kernel) = (random.each(2, 1, 6), random.each(2, 1, 4));
     let stride = random.each(2, 1, 3);
-    let pad: Vec<i64> = kernel.iter().map(|kernel| random.pick(0, kernel - 1)).collect();
+    let pad: Vec<i64> = kernel.iter().map(|kernel| random.number(0, kernel - 1)).collect();
     let is_full = random.flag();
-    let kind = ["max", "avg", "sum"][random.pick(0, 2) as usize];
+    let kind = ["max", "avg", "sum"][random.number(0, 2) as usize];
     let count = |a: usize| {
         let room = dims[a] + 2 * pad[a] - kernel[a];
         match is_full {
@@ -138,10 +138,10 @@ fn old_pooling(random: &mut Random, is_open: bool) -> Option<Case> {
 }
 
 fn convolution(random: &mut Random, is_open: bool) -> Option<Case> {
-    let spatial = random.pick(1, 3) as usize;
+    let spatial = random.number(1, 3) as usize;
     let (dims, kernel) = (random.each(spatial, 1, 6), random.each(spatial, 1, 3));
     let (stride, dilate) = (random.each(spatial, 1, 3), random.each(spatial, 1, 2));
-    let (pad, groups, is_last) = (random.each(spatial, 0, 3), random.pick(1, 2), random.flag());
+    let (pad, groups, is_last) = (random.each(spatial, 0, 3), random.number(1, 2), random.flag());
     let count = |a: usize| {
         (dims[a] + 2 * pad[a] - dilate[a] * (kernel[a] - 1) - 1).div_euclid(stride[a]) + 1
     };
@@ -179,15 +179,15 @@ fn convolution(random: &mut Random, is_open: bool) -> Option<Case> {
 }
 
 fn deconvolution(random: &mut Random, is_open: bool) -> Option<Case> {
-    let spatial = random.pick(1, 3) as usize;
+    let spatial = random.number(1, 3) as usize;
     let (dims, kernel) = (random.each(spatial, 1, 4), random.each(spatial, 1, 3));
     let (stride, dilate) = (random.each(spatial, 1, 3), random.each(spatial, 1, 2));
-    let (mut pad, groups) = (random.each(spatial, 0, 2), random.pick(1, 2));
-    let mut adj: Vec<i64> = stride.iter().map(|stride| random.pick(0, stride - 1)).collect();
+    let (mut pad, groups) = (random.each(spatial, 0, 2), random.number(1, 2));
+    let mut adj: Vec<i64> = stride.iter().map(|stride| random.number(0, stride - 1)).collect();
     let whole = |a: usize| stride[a] * (dims[a] - 1) + dilate[a] * (kernel[a] - 1) + 1;
     let mut attributes = vec![tuple("pad", &pad), tuple("adj", &adj)];
-    if random.pick(0, 2) == 0 {
-        let target: Vec<i64> = (0..spatial).map(|a| random.pick(1, whole(a))).collect();
+    if random.number(0, 2) == 0 {
+        let target: Vec<i64> = (0..spatial).map(|a| random.number(1, whole(a))).collect();
         // The padding and `adj` that are given do not matter then.
         (pad, adj) =
             (0..spatial).map(|a| whole(a) - target[a]).map(|all| ((all + 1) / 2, all % 2)).unzip();

@@ -7,17 +7,16 @@
 use std::collections::BTreeMap;
 
 use libtest_mimic::Trial;
-use lodstone_lowering::paddle::{VariableFacts, lower_op};
-use lodstone_model::{Attribute, DType, Dim, Op, Tensor, TensorType};
+use lodstone_lowering::paddle::lower_op;
+use lodstone_model::{Attribute, DType, Op, Tensor};
 use lodstone_schema::numbers::length;
-use lodstone_schema::onnx::infer::ValueInfo;
 use lodstone_schema::paddle::Release;
 
 use super::{
     Array, Case, Random, Span, Taps, attribute, columns, convolved, image, indices, is_inside,
     operand, pooled, transposed, trial,
 };
-use crate::paddle::results;
+use crate::paddle::{Fed, Open, results};
 
 pub(super) fn trials() -> Vec<Trial> {
     vec![
@@ -34,27 +33,6 @@ pub(super) fn trials() -> Vec<Trial> {
         trial("paddle::fold", |random, open| patches(random, open, true)),
         trial("paddle::im2sequence", sequences),
     ]
-}
-
-/// The types of the inputs; the first one has dims that are perhaps unknown.
-struct Facts {
-    given: Vec<(&'static str, Tensor)>,
-    is_open: bool,
-}
-
-impl VariableFacts for Facts {
-    fn info(&self, variable: &str) -> Option<ValueInfo> {
-        let number = self.given.iter().position(|(name, _)| *name == variable)?;
-        let mut dims = TensorType::of(&self.given[number].1).shape?;
-        if self.is_open && number == 0 {
-            dims.iter_mut().skip(2).for_each(|dim| *dim = Dim::Unknown);
-        }
-        Some(ValueInfo::tensor(self.given[number].1.dtype, Some(dims)))
-    }
-
-    fn contents(&self, _: &str) -> Option<Vec<i64>> {
-        None
-    }
 }
 
 /// Returns a case of an operator, whose slots are named like its variables.
@@ -78,9 +56,9 @@ fn case(
     };
     let names: Vec<&str> = wanted.iter().map(|(name, _)| *name).collect();
     let found = Box::new(move || {
-        let facts = Facts { given, is_open };
+        let facts = Fed { feed: &given, open: if is_open { Open::First } else { Open::None } };
         let lowered = lower_op(&op, Release::WRITTEN, &facts).map_err(|error| error.to_string())?;
-        let mut found = results(&lowered, &facts.given)?;
+        let mut found = results(&lowered, &given)?;
         found.sort_by_key(|(name, _)| names.iter().position(|wanted| wanted == name));
         Ok(found.into_iter().map(|(_, tensor)| tensor).collect())
     });
@@ -104,7 +82,7 @@ impl Padding {
     fn random(random: &mut Random, dims: &[i64], kernel: &[i64], strides: &[i64]) -> Self {
         let spatial = dims.len();
         let algorithm =
-            ["EXPLICIT", "EXPLICIT", "EXPLICIT", "SAME", "VALID"][random.pick(0, 4) as usize];
+            ["EXPLICIT", "EXPLICIT", "EXPLICIT", "SAME", "VALID"][random.number(0, 4) as usize];
         let (mut begins, mut ends) = (random.each(spatial, 0, 3), random.each(spatial, 0, 3));
         let is_paired = random.flag();
         if !is_paired {
@@ -143,7 +121,7 @@ impl Pool {
         let (strides, is_max) = (random.each(spatial, 1, 3), random.flag());
         let (is_ceil, exclusive, is_last) = (random.flag(), random.flag(), random.flag());
         let padding = Padding::random(random, &dims, &size, &strides);
-        let (is_adaptive, is_global) = (random.pick(0, 4) == 0, random.pick(0, 7) == 0);
+        let (is_adaptive, is_global) = (random.number(0, 4) == 0, random.number(0, 7) == 0);
         let (mut kernel, mut begins, mut ends) = (size.clone(), padding.begins, padding.ends);
         if is_adaptive || is_global {
             (begins, ends) = (vec![0; spatial], vec![0; spatial]);
@@ -267,8 +245,8 @@ fn pool_gradient(random: &mut Random, spatial: usize) -> Option<Case> {
 fn with_index(random: &mut Random, is_open: bool) -> Option<Case> {
     let (dims, mut kernel) = (random.each(2, 1, 6), random.each(2, 1, 4));
     let mut strides = random.each(2, 1, 3);
-    let mut pads: Vec<i64> = kernel.iter().map(|kernel| random.pick(0, kernel - 1)).collect();
-    let is_global = random.pick(0, 7) == 0;
+    let mut pads: Vec<i64> = kernel.iter().map(|kernel| random.number(0, kernel - 1)).collect();
+    let is_global = random.number(0, 7) == 0;
     let attributes = vec![
         ints("ksize", &kernel),
         ints("strides", &strides),
@@ -315,7 +293,7 @@ impl Conv {
         let (dims, kernel) = (random.each(spatial, 1, 6), random.each(spatial, 1, 3));
         let (strides, mut dilations) = (random.each(spatial, 1, 3), random.each(spatial, 1, 2));
         let padding = Padding::random(random, &dims, &kernel, &strides);
-        let (groups, is_last) = (random.pick(1, 2), random.flag());
+        let (groups, is_last) = (random.number(1, 2), random.flag());
         let attributes = [
             padding.attributes,
             vec![
@@ -406,7 +384,7 @@ fn conv_transpose(random: &mut Random, is_open: bool) -> Option<Case> {
     let (dims, kernel) = (random.each(2, 1, 4), random.each(2, 1, 3));
     let (strides, mut dilations) = (random.each(2, 1, 3), random.each(2, 1, 2));
     let padding = Padding::random(random, &dims, &kernel, &strides);
-    let (groups, is_last) = (random.pick(1, 2), random.flag());
+    let (groups, is_last) = (random.number(1, 2), random.flag());
     let mut attributes = [
         padding.attributes,
         vec![
@@ -424,8 +402,8 @@ fn conv_transpose(random: &mut Random, is_open: bool) -> Option<Case> {
         let reach = dilations[a] * (kernel[a] - 1) + 1;
         (dims[a] - 1) * strides[a] - padding.begins[a] - padding.ends[a] + reach
     };
-    let more: Vec<i64> = (0..2).map(|a| random.pick(0, strides[a] - 1)).collect();
-    let how = random.pick(0, 2);
+    let more: Vec<i64> = (0..2).map(|a| random.number(0, strides[a] - 1)).collect();
+    let how = random.number(0, 2);
     let sizes: Vec<i64> = (0..2).map(|a| least(a) + if how == 0 { 0 } else { more[a] }).collect();
     match how {
         1 => attributes.push(ints("output_padding", &more)),

@@ -41,11 +41,11 @@ struct Pool {
 
 impl Pool {
     fn random(random: &mut Random, is_dilated: bool) -> Option<Self> {
-        let spatial = random.pick(1, 3) as usize;
+        let spatial = random.number(1, 3) as usize;
         let (dims, kernel) = (random.each(spatial, 1, 7), random.each(spatial, 1, 4));
         let (stride, dilation) =
             (random.each(spatial, 1, 3), random.each(spatial, 1, if is_dilated { 2 } else { 1 }));
-        let padding: Vec<i64> = kernel.iter().map(|kernel| random.pick(0, kernel / 2)).collect();
+        let padding: Vec<i64> = kernel.iter().map(|kernel| random.number(0, kernel / 2)).collect();
         let is_ceil = random.flag();
         let count =
             |a: usize| pool_count(dims[a], kernel[a], stride[a], padding[a], dilation[a], is_ceil);
@@ -53,8 +53,8 @@ impl Pool {
         if counts.iter().any(|count| *count < 1) {
             return None;
         }
-        let is_single = random.pick(0, 3) == 0;
-        let batch = if is_single { 1 } else { random.pick(1, 2) };
+        let is_single = random.number(0, 3) == 0;
+        let batch = if is_single { 1 } else { random.number(1, 2) };
         let x = random.array(&[&[batch, 2], &dims[..]].concat());
         Some(Self { x, is_single, kernel, stride, padding, dilation, is_ceil, counts })
     }
@@ -89,7 +89,7 @@ impl Pool {
 fn average(random: &mut Random, is_open: bool) -> Option<Case> {
     let pool = Pool::random(random, false)?;
     let counts_padding = random.flag();
-    let divisor = (pool.kernel.len() > 1 && random.pick(0, 3) == 0).then(|| random.pick(1, 5));
+    let divisor = (pool.kernel.len() > 1 && random.number(0, 3) == 0).then(|| random.number(1, 5));
     let spans = (0..pool.kernel.len()).map(|a| {
         let span = |number: i64| {
             let begin = number * pool.stride[a] - pool.padding[a];
@@ -146,7 +146,7 @@ fn maximum(random: &mut Random, is_open: bool) -> Option<Case> {
 
 /// `start_index` and `end_index`.
 fn adaptive(random: &mut Random, is_open: bool, is_max: bool) -> Option<Case> {
-    let spatial = random.pick(1, 3) as usize;
+    let spatial = random.number(1, 3) as usize;
     let (dims, counts) = (random.each(spatial, 1, 6), random.each(spatial, 1, 5));
     let x = random.array(&[&[2, 2], &dims[..]].concat());
     let spans = (0..spatial).map(|a| {
@@ -176,11 +176,11 @@ fn adaptive(random: &mut Random, is_open: bool, is_max: bool) -> Option<Case> {
 }
 
 fn conv(random: &mut Random, is_open: bool) -> Option<Case> {
-    let spatial = random.pick(1, 3) as usize;
+    let spatial = random.number(1, 3) as usize;
     let (dims, kernel) = (random.each(spatial, 1, 6), random.each(spatial, 1, 3));
     let (mut stride, dilation) = (random.each(spatial, 1, 3), random.each(spatial, 1, 2));
-    let groups = random.pick(1, 2);
-    let how = ["", "", "same", "valid"][random.pick(0, 3) as usize];
+    let groups = random.number(1, 2);
+    let how = ["", "", "same", "valid"][random.number(0, 3) as usize];
     let padding = random.each(spatial, 0, 3);
     let total = |a: usize| dilation[a] * (kernel[a] - 1);
     let all = 0..spatial;
@@ -224,11 +224,11 @@ fn conv(random: &mut Random, is_open: bool) -> Option<Case> {
 }
 
 fn conv_transpose(random: &mut Random, is_open: bool) -> Option<Case> {
-    let spatial = random.pick(1, 3) as usize;
+    let spatial = random.number(1, 3) as usize;
     let (dims, kernel) = (random.each(spatial, 1, 4), random.each(spatial, 1, 3));
     let (stride, dilation) = (random.each(spatial, 1, 3), random.each(spatial, 1, 2));
-    let (padding, groups) = (random.each(spatial, 0, 2), random.pick(1, 2));
-    let more = |a: usize| random.pick(0, stride[a].max(dilation[a]) - 1);
+    let (padding, groups) = (random.each(spatial, 0, 2), random.number(1, 2));
+    let more = |a: usize| random.number(0, stride[a].max(dilation[a]) - 1);
     let more: Vec<i64> = (0..spatial).map(more).collect();
     let size = |a: usize| {
         (dims[a] - 1) * stride[a] - 2 * padding[a] + dilation[a] * (kernel[a] - 1) + more[a] + 1
