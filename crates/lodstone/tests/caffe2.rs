@@ -19,13 +19,6 @@ use lodstone_lowering::lower;
 use lodstone_model::{DType, Dialect, Report, TensorType, ValueType};
 use serde_json::Value;
 
-/// Nets whose results differ from those of Caffe2, with the reason.
-const DIFFERENT: &[(&str, &str)] = &[
-    ("batch_dense", "Glow has results of one column only"),
-    ("lengths_range", "shapes of Glow are fixed"),
-    ("ranges", "shapes of Glow are fixed"),
-];
-
 fn golden() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../lowering/tests/golden/caffe2")
 }
@@ -75,20 +68,6 @@ fn differs(found: &Tensor, expected: &Tensor, tolerance: f64) -> Option<String> 
     wrong.next().map(|(found, expected)| format!("{found}, expected {expected}"))
 }
 
-/// Fails unless the wrong cases are the listed ones.
-#[track_caller]
-fn check(wrong: &[(String, String)]) {
-    let unexpected: Vec<_> = wrong
-        .iter()
-        .filter(|(name, _)| !DIFFERENT.iter().any(|(known, _)| known == name))
-        .collect();
-    let passed: Vec<_> = DIFFERENT
-        .iter()
-        .filter(|(known, _)| !wrong.iter().any(|(name, _)| name == known))
-        .collect();
-    assert!(unexpected.is_empty() && passed.is_empty(), "{unexpected:#?}; right: {passed:?}");
-}
-
 #[test]
 fn nets_return_what_caffe2_returned() {
     let mut wrong = Vec::new();
@@ -99,7 +78,7 @@ fn nets_return_what_caffe2_returned() {
         let model = open(golden().join(name)).unwrap();
         wrong.extend(difference(&model, &case).map(|found| (name.to_owned(), found)));
     }
-    check(&wrong);
+    assert!(wrong.is_empty(), "{wrong:#?}");
 }
 
 /// Declares the types of inputs.
@@ -134,7 +113,7 @@ fn exported_nets_return_what_caffe2_returned() {
         };
         wrong.extend(found.map(|found| (name.to_owned(), found)));
     }
-    check(&wrong);
+    assert!(wrong.is_empty(), "{wrong:#?}");
 }
 
 /// Exports a net with the given shapes of its inputs, and runs the result with the recorded ones; `None` if it cannot be

@@ -232,7 +232,7 @@ static LOWERINGS: ByDialect<Lowering> = ByDialect {
         applies_startup: true,
         translations: &[
             (Dialect::Onnx, caffe2::to_onnx),
-            (Dialect::Glow, |model, _, report| caffe2::to_glow(model, report)),
+            (Dialect::Glow, |model, _, report| glow::from_caffe2(model, report)),
         ],
         ..REWRITTEN
     },

@@ -1,443 +1,329 @@
-//! Convolutions: Glow's have the channels last, so operands and results are transposed.
+//! Convolutions.
 
-use lodstone_model::AttributeValue;
+use lodstone_model::{AttributeValue, DType};
 use lodstone_schema::Finding;
-use lodstone_schema::glow::{ElemKind, Type};
-use lodstone_schema::places::{at, at_mut};
 
-use super::rules::{channels_first, channels_last, image, is_nhwc, of_kind, quantized, transposed};
-use crate::glow::elements::floats_of;
-use crate::glow::from_onnx::graph::{MemberValue, Source, Value};
-use crate::glow::from_onnx::known::value_of;
-use crate::glow::from_onnx::op::{Cx, Fault, Outcome, Rule, one};
-use crate::onnx::windows::{Pads, Rounding, Window, Windows};
+use super::node::{Blob, Node, Outcome, Rule, expect_dim, rank, required_dim};
+use crate::onnx::legacy_pads::LegacyPad;
+use crate::onnx::quantization::Grid;
+use crate::onnx::windows::{Padding, Pads, Windows, spatial_axes, spatial_dims};
+use crate::onnx::{Value, int, ints};
 
 pub(super) const RULES: &[(&str, Rule)] = &[
-    ("Conv", |cx| conv(cx, false)),
-    ("ConvRelu", |cx| conv(cx, true)),
-    ("ConvTranspose", transpose),
-    ("Int8Conv", |cx| quantized_conv(cx, false)),
-    ("Int8ConvRelu", |cx| quantized_conv(cx, true)),
+    ("Conv", Rule::One(|node| conv(node, false))),
+    ("ConvRelu", Rule::One(|node| conv(node, true))),
+    ("ConvTranspose", Rule::One(transpose)),
+    ("Int8Conv", Rule::Quantized(|node| quantized(node, false))),
+    ("Int8ConvRelu", Rule::Quantized(|node| quantized(node, true))),
 ];
 
-/// A window: height and width, except pads: top, left, bottom, right.
+/// The window of an operator as its arguments declare it.
 pub(super) struct Geometry {
-    pub(super) kernels: [i64; 2],
-    pub(super) strides: [i64; 2],
-    pub(super) pads: [i64; 4],
-    pub(super) dilations: [i64; 2],
+    /// `None` if it is that of the filter.
+    pub(super) kernel: Option<Vec<i64>>,
+    strides: Vec<i64>,
+    dilations: Vec<i64>,
+    pads: Pads,
+    pub(super) legacy: Option<LegacyPad>,
 }
-
-/// The largest number of a window: nodes hold them in 32 bits.
-const LARGEST: i64 = u32::MAX as i64;
 
 impl Geometry {
-    /// Reads the window of an operator; a kernel that is not given is 0.
-    pub(super) fn of(cx: &Cx<'_>) -> Result<Self, Fault> {
-        let window = Self {
-            kernels: pair(cx, "kernel", 0)?,
-            strides: pair(cx, "stride", 1)?,
-            pads: pads(cx)?,
-            dilations: pair(cx, "dilation", 1)?,
+    /// Reads the window over images of `count` spatial dims.
+    pub(super) fn of(node: &Node<'_>, count: usize) -> Outcome<Self> {
+        let kernel = numbers(node, "kernel", count, 0)?;
+        let is_open = kernel.iter().all(|kernel| *kernel == 0);
+        Ok(Self {
+            kernel: (!is_open).then_some(kernel),
+            strides: numbers(node, "stride", count, 1)?,
+            dilations: numbers(node, "dilation", count, 1)?,
+            pads: pads(node, count)?,
+            legacy: LegacyPad::of(node.int("legacy_pad", 0)?)?,
+        })
+    }
+
+    /// Returns the windows of a kernel, before `legacy_pad` is applied.
+    pub(super) fn windows(&self, kernel: &[i64]) -> Outcome<Windows> {
+        if self.pads.list().iter().any(|pad| *pad < 0) {
+            let found = self.pads.list();
+            return Err(format!("expected pads of at least 0, found {found:?}").into());
+        }
+        Windows::new(kernel, &self.strides, &self.dilations, &self.pads)
+    }
+}
+
+/// Applies `legacy_pad` to windows over an image; returns the windows with the padding that ONNX declares.
+pub(super) fn placed(
+    windows: Windows,
+    legacy: Option<LegacyPad>,
+    x: &Value,
+) -> Outcome<(Windows, Padding)> {
+    let dims = spatial_dims(x);
+    let Some(legacy) = legacy else {
+        let pads = windows.pads();
+        return Ok((windows, Padding::Explicit(pads)));
+    };
+    // If no stride is larger than the kernel, there is always something to pad.
+    let is_padded = windows.iter().all(|window| window.kernel() >= window.stride());
+    if dims.is_none() && legacy == LegacyPad::Same && is_padded {
+        legacy.check(&windows)?;
+        return Ok((windows, Padding::Same));
+    }
+    let windows = legacy.applied(&windows, dims.as_deref())?;
+    let pads = windows.pads();
+    Ok((windows, Padding::Explicit(pads)))
+}
+
+/// Fails if windows do not fit an image of known dims.
+pub(super) fn check_fit(windows: &Windows, x: &Value) -> Outcome<()> {
+    let Some(dims) = spatial_dims(x) else { return Ok(()) };
+    for (window, dim) in windows.over(&dims)? {
+        if !window.fits(dim)? {
+            let (kernel, pads) = (windows.kernel(), windows.pads().list());
+            return Err(format!(
+                "the window {:?} does not fit an image of {dims:?}",
+                (kernel, pads)
+            )
+            .into());
+        }
+    }
+    Ok(())
+}
+
+/// Reads a number for each spatial dim: `NAME` of images, or `NAME_h` and `NAME_w`, or `NAMEs`.
+fn numbers(node: &Node<'_>, name: &str, count: usize, default: i64) -> Outcome<Vec<i64>> {
+    let least = i64::from(!matches!(name, "kernel" | "adj"));
+    let check =
+        |numbers: Vec<i64>| match numbers.iter().all(|it| (least..=u32::MAX.into()).contains(it)) {
+            true => Ok(numbers),
+            false => Err(Finding::from(format!(
+                "expected numbers of at least {least} as `{name}`, found {numbers:?}"
+            ))),
         };
-        for (name, numbers, least) in [
-            ("kernel", &window.kernels[..], 0),
-            ("stride", &window.strides[..], 1),
-            ("pads", &window.pads[..], 0),
-            ("dilation", &window.dilations[..], 1),
-        ] {
-            if numbers.iter().any(|number| !(least..=LARGEST).contains(number)) {
-                return Err(format!(
-                    "expected numbers from {least} to {LARGEST} as {name}, found {numbers:?}"
-                )
-                .into());
-            }
-        }
-        Ok(window)
-    }
-
-    /// Applies `legacy_pad` to a window over an image: 1 no pads, 2 those with which each step has a result, 3 as in Caffe
-    /// (1), which rounds the number of steps up.
-    pub(super) fn pad_as_before(&mut self, cx: &Cx<'_>, image: [i64; 2]) -> Result<(), Fault> {
-        let mode = legacy_pad(cx)?;
-        if mode == LegacyPad::None {
-            return Ok(());
-        }
-        if self.kernels.contains(&0) {
-            return Err("expected a `kernel` of at least 1".into());
-        }
-        if mode == LegacyPad::Same && self.dilations != [1; 2] {
-            return Err("Caffe2 has no dilations with `legacy_pad` 2".into());
-        }
-        if mode != LegacyPad::Caffe && self.pads != [0; 4] {
-            let found = self.pads;
-            return Err(format!("expected no pads beside `legacy_pad`, found {found:?}").into());
-        }
-        let [top, left, ..] = self.pads;
-        let windows = Windows::of_pool(&self.kernels, &self.strides, &Pads::both(&[top, left]))?;
-        for (axis, (window, size)) in windows.over(&image)?.enumerate() {
-            let (begin, end) = match mode {
-                LegacyPad::None | LegacyPad::Valid => (0, 0),
-                LegacyPad::Same => same(window, size)?,
-                LegacyPad::Caffe => (at(&self.pads, axis)?, rounded_up(window, size)?),
-            };
-            *at_mut(&mut self.pads, axis)? = begin;
-            *at_mut(&mut self.pads, axis + 2)? = end;
-        }
-        Ok(())
-    }
-
-    /// Returns the height and width of the result over an image.
-    pub(super) fn result(&self, image: [i64; 2]) -> Result<[i64; 2], Fault> {
-        let window = (self.kernels, self.pads);
-        let misfit = || format!("the window {window:?} does not fit an image of {image:?}");
-        let windows = self.windows()?;
-        for (window, size) in windows.over(&image)? {
-            if !window.fits(size)? {
-                return Err(misfit().into());
-            }
-        }
-        let counts = windows.counts(&image, Rounding::Down)?;
-        Ok(counts.try_into().map_err(|_| misfit())?)
-    }
-
-    fn windows(&self) -> Result<Windows, Finding> {
-        Windows::new(&self.kernels, &self.strides, &self.dilations, &Pads::listed(&self.pads)?)
-    }
-
-    /// Returns the members that hold it.
-    pub(super) fn members(&self) -> Vec<(&'static str, MemberValue)> {
-        vec![
-            ("Kernels", MemberValue::Ints(self.kernels.to_vec())),
-            ("Strides", MemberValue::Ints(self.strides.to_vec())),
-            ("Pads", MemberValue::Ints(self.pads.to_vec())),
-        ]
-    }
-}
-
-/// The values of `legacy_pad`.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum LegacyPad {
-    None,
-    Valid,
-    Same,
-    Caffe,
-}
-
-fn legacy_pad(cx: &Cx<'_>) -> Result<LegacyPad, Fault> {
-    match cx.int("legacy_pad", 0)? {
-        0 => Ok(LegacyPad::None),
-        1 => Ok(LegacyPad::Valid),
-        2 => Ok(LegacyPad::Same),
-        3 => Ok(LegacyPad::Caffe),
-        other => {
-            let what = format!("expected 0, 1, 2 or 3 as `legacy_pad`, found {other}");
-            Err(Finding::from(what).about_attribute("legacy_pad").into())
-        }
-    }
-}
-
-/// Returns the pads with which each step has a result.
-fn same(window: Window, size: i64) -> Result<(i64, i64), Fault> {
-    let total = window.lack(size)?;
-    // Halves of negative pads are rounded to 0, as in C.
-    let head = total / 2;
-    if head < 0 {
-        let kernel = window.kernel();
-        return Err(format!(
-            "`legacy_pad` 2 with a kernel of {kernel} crops a dim of {size}, which is not supported"
-        )
-        .into());
-    }
-    Ok((head, (total - head).max(0)))
-}
-
-/// Returns the pad at the end with which the number of steps is rounded up.
-fn rounded_up(window: Window, size: i64) -> Result<i64, Fault> {
-    if !window.fits(size)? {
-        return Err("the window does not fit the image".into());
-    }
-    // With pads, Caffe leaves out a window that begins behind the image.
-    let rounding = if window.end() > 0 { Rounding::UpInside } else { Rounding::Up };
-    let steps = window.count(size, rounding)?;
-    if steps <= window.count(size, Rounding::Down)? {
-        return Ok(window.end());
-    }
-    let begin = window.place(steps - 1, 0);
-    if begin >= size {
-        return Err(format!(
-            "`legacy_pad` 3: the last window begins at {begin}, behind the {size} elements of the image, where Caffe2 \
-             computes nothing"
-        )
-        .into());
-    }
-    Ok(window.end_of(size, steps)?)
-}
-
-/// Reads a number for height and width: `NAME`, or `NAME_h` and `NAME_w`, or `NAMEs`.
-fn pair(cx: &Cx<'_>, name: &str, default: i64) -> Result<[i64; 2], Fault> {
-    let has = |name: &str| cx.op.attribute(name).is_some();
-    if has(name) {
-        return Ok([cx.int(name, default)?; 2]);
+    if node.has(name) {
+        return check(vec![node.int(name, default)?; count]);
     }
     let (height, width) = (format!("{name}_h"), format!("{name}_w"));
-    if has(&height) && has(&width) {
-        return Ok([cx.int(&height, default)?, cx.int(&width, default)?]);
+    if count == 2 && node.has(&height) && node.has(&width) {
+        return check(vec![node.int(&height, default)?, node.int(&width, default)?]);
     }
     let all = format!("{name}s");
-    match cx.op.attribute(&all) {
-        None | Some(AttributeValue::None) => Ok([default; 2]),
-        Some(AttributeValue::Longs(numbers)) => match **numbers {
-            [height, width] => Ok([height, width]),
-            _ => Err(format!("expected 2 numbers as `{all}`, found {numbers:?}").into()),
-        },
+    match node.op.attribute(&all) {
+        None | Some(AttributeValue::None) => Ok(vec![default; count]),
+        Some(AttributeValue::Longs(numbers)) if numbers.len() == count => check(numbers.clone()),
+        Some(AttributeValue::Longs(numbers)) => {
+            Err(format!("expected {count} numbers as `{all}`, found {numbers:?}").into())
+        }
         Some(_) => Err(format!("expected integers as `{all}`").into()),
     }
 }
 
-pub(super) fn pads(cx: &Cx<'_>) -> Result<[i64; 4], Fault> {
-    let has = |name: &str| cx.op.attribute(name).is_some();
-    if has("pad") {
-        return Ok([cx.int("pad", 0)?; 4]);
+/// Reads padding: `pad`, all of `pad_t`, `pad_l`, `pad_b`, `pad_r`, or `pads`.
+pub(super) fn pads(node: &Node<'_>, count: usize) -> Outcome<Pads> {
+    const SIDES: [&str; 4] = ["pad_t", "pad_l", "pad_b", "pad_r"];
+    if node.has("pad") {
+        return Ok(Pads::both(&vec![node.int("pad", 0)?; count]));
     }
     // Sides count only if there are all of them.
-    const SIDES: [&str; 4] = ["pad_t", "pad_l", "pad_b", "pad_r"];
-    if SIDES.into_iter().all(has) {
-        let [top, left, bottom, right] = SIDES.map(|side| cx.int(side, 0));
-        return Ok([top?, left?, bottom?, right?]);
+    if count == 2 && SIDES.into_iter().all(|side| node.has(side)) {
+        let sides = SIDES.into_iter().map(|side| node.int(side, 0));
+        return Pads::listed(&sides.collect::<Outcome<Vec<_>>>()?);
     }
-    match cx.op.attribute("pads") {
-        None | Some(AttributeValue::None) => Ok([0; 4]),
-        Some(AttributeValue::Longs(numbers)) => match **numbers {
-            [top, left, bottom, right] => Ok([top, left, bottom, right]),
-            _ => Err(format!("expected 4 numbers as `pads`, found {numbers:?}").into()),
-        },
+    match node.op.attribute("pads") {
+        None | Some(AttributeValue::None) => Ok(Pads::none(count)),
+        Some(AttributeValue::Longs(numbers)) if numbers.len() == 2 * count => Pads::listed(numbers),
+        Some(AttributeValue::Longs(numbers)) => {
+            Err(format!("expected {} numbers as `pads`, found {numbers:?}", 2 * count).into())
+        }
         Some(_) => Err("expected integers as `pads`".into()),
     }
 }
 
-/// The operands of a convolution, with channels last.
-struct Operands {
-    value: Value,
-    filter: Value,
-    depth: i64,
-    window: Geometry,
-    group: i64,
-    is_nhwc: bool,
+/// Returns the dims of a filter behind the first one, which must be known.
+fn filter_dims(filter: &Value) -> Outcome<Vec<i64>> {
+    (1..rank(filter)?).map(|axis| required_dim(filter, axis)).collect()
 }
 
-/// Reads the operands; the filter is transposed to output channels, height, width, input channels.
-fn operands(cx: &mut Cx<'_>, is_transposed: bool) -> Result<Operands, Fault> {
-    let is_nhwc = is_nhwc(cx)?;
-    let (value, filter) = (cx.input(0)?, cx.input(1)?);
-    let mut window = Geometry::of(cx)?;
-    let group = cx.int("group", 1)?;
+/// Whether the channels of a filter are its last dim. Filters have the order of the image. Glow's loader reads those of
+/// floats with the channels first in any case, as some nets of its tests have them: if they fit in no other way.
+fn is_last(node: &Node<'_>, kernel: Option<&Vec<i64>>, filter: &Value) -> Outcome<bool> {
+    if !node.is_nhwc()? {
+        return Ok(false);
+    }
+    let (dims, Some(kernel)) = (filter_dims(filter)?, kernel) else { return Ok(true) };
+    let count = kernel.len();
+    let is_fit = dims.get(..count) == Some(kernel.as_slice());
+    Ok(is_fit || dims.get(1..) != Some(kernel.as_slice()))
+}
+
+/// The window of a filter whose channels are at the front, and the number of groups.
+fn windows_of(node: &Node<'_>, of: &Geometry, filter: &Value) -> Outcome<(Windows, i64)> {
+    let spatial = filter_dims(filter)?.into_iter().skip(1).collect::<Vec<_>>();
+    let kernel = of.kernel.as_ref().unwrap_or(&spatial);
+    if *kernel != spatial {
+        return Err(format!("expected a kernel of {spatial:?}, found {kernel:?}").into());
+    }
+    let group = node.int("group", 1)?;
     if group < 1 {
         return Err(format!("expected a `group` of at least 1, found {group}").into());
     }
-    let [_, second, third, last] = image(cx, filter)?;
-    // Filters have the order of the image. Glow's loader reads those of floats with the channels first in any case, as some
-    // nets of its tests have them: if they fit in no other way.
-    let is_fit = window.kernels == [0; 2] || window.kernels == [second, third];
-    let is_last = is_nhwc && (is_fit || window.kernels != [third, last]);
-    let filter = match (is_last, is_transposed) {
-        (true, false) => filter,
-        (false, false) => transposed(cx, filter, &[0, 2, 3, 1], "filter_NHWC")?,
-        (true, true) => transposed(cx, filter, &[3, 1, 2, 0], "filter_NHWC")?,
-        (false, true) => transposed(cx, filter, &[1, 2, 3, 0], "filter_NHWC")?,
-    };
-    let [depth, height, width, _] = image(cx, filter)?;
-    if window.kernels == [0; 2] {
-        window.kernels = [height, width];
-    }
-    if window.kernels != [height, width] {
-        let found = window.kernels;
-        return Err(format!("expected a kernel of {:?}, found {found:?}", [height, width]).into());
-    }
-    let value = if is_nhwc { value } else { channels_last(cx, value)? };
-    image(cx, value)?;
-    Ok(Operands { value, filter, depth, window, group, is_nhwc })
+    Ok((of.windows(kernel)?, group))
 }
 
-/// Checks that channels match the filter.
-fn check_channels(cx: &Cx<'_>, of: &Operands) -> Result<(), Fault> {
-    let [.., channels] = image(cx, of.value)?;
-    let [.., inner] = image(cx, of.filter)?;
-    let is_fit = inner.checked_mul(of.group) == Some(channels) && of.depth % of.group == 0;
-    match is_fit {
-        true => Ok(()),
-        false => Err(format!(
-            "a filter of {inner} channels and {} groups does not match {channels} channels",
-            of.group
+/// Convolves images whose channels are at the front by a filter that has the order of the arguments.
+fn convolved(node: &mut Node<'_>, x: &Value, filter: &Value, bias: Option<&Value>) -> Outcome {
+    let count = spatial_axes(x)?;
+    let of = Geometry::of(node, count)?;
+    let filter = match is_last(node, of.kernel.as_ref(), filter)? {
+        true => node.channels_to_front(filter)?,
+        false => filter.clone(),
+    };
+    let (windows, group) = windows_of(node, &of, &filter)?;
+    let inner = required_dim(&filter, 1)?;
+    let depth = filter.size(0)?;
+    let channels = inner.checked_mul(group).ok_or("the filter is too large")?;
+    let is_odd = depth.is_some_and(|depth| depth % group != 0);
+    if x.size(1)?.is_some_and(|found| found != channels) || is_odd {
+        let found = x.size(1)?.map_or("unknown".to_owned(), |found| found.to_string());
+        return Err(format!(
+            "a filter of {inner} channels and {group} groups does not match {found} channels"
         )
-        .into()),
+        .into());
+    }
+    check_bias(bias, depth)?;
+    let (windows, padding) = placed(windows, of.legacy, x)?;
+    check_fit(&windows, x)?;
+    let attributes = [
+        ints("kernel_shape", &windows.kernel()),
+        ints("strides", &windows.strides()),
+        ints("dilations", &windows.dilations()),
+        padding.attribute(),
+        int("group", group),
+    ];
+    node.convolve("Conv", [x, &filter], bias, attributes)
+}
+
+fn check_bias(bias: Option<&Value>, depth: Option<i64>) -> Outcome<()> {
+    match (bias, depth) {
+        (Some(bias), Some(depth)) => expect_dim(bias, 0, depth, "a bias"),
+        _ => Ok(()),
     }
 }
 
-/// Returns the bias, or zeros.
-fn bias(cx: &mut Cx<'_>, of: Type, suffix: &str) -> Result<Value, Fault> {
-    match cx.optional(2)? {
-        Some(bias) if cx.shape(bias) == of.shape => Ok(bias),
-        Some(bias) => {
-            let found = cx.shape(bias);
-            Err(format!("expected a bias of {:?}, found {found:?}", of.shape).into())
+fn relu(node: &mut Node<'_>, y: Value, is_relu: bool) -> Outcome {
+    if is_relu { node.call("Relu", &[&y], []) } else { Ok(y) }
+}
+
+fn conv(node: &mut Node<'_>, is_relu: bool) -> Outcome {
+    let [x, filter] = node.first()?;
+    let bias = node.optional(2)?;
+    let y = node.on_images(&x, |node, x| convolved(node, x, &filter, bias.as_ref()))?;
+    relu(node, y, is_relu)
+}
+
+/// Convolves the numbers of integers.
+fn quantized(node: &mut Node<'_>, is_relu: bool) -> Outcome<Blob> {
+    let (outer, inner) = (node.grid_of(0)?, node.grid_of(1)?);
+    let x = node.real(0)?;
+    let by_channel = node.int("group", 1)? > 1 && node.flag("quantize_groupwise", false)?;
+    let (filter, scale) = match by_channel {
+        true => {
+            let scales = beside(node, "loaded_scales")?;
+            (by_channels(node, &scales)?, Some(scales))
         }
-        None => cx.splat(0.0, of, suffix),
-    }
-}
-
-fn members(of: &Operands) -> Vec<(&'static str, MemberValue)> {
-    let mut members = of.window.members();
-    members.extend([
-        ("Group", MemberValue::Int(of.group)),
-        ("Dilation", MemberValue::Ints(of.window.dilations.to_vec())),
-        ("Layout", MemberValue::Text("NHWC".to_owned())),
-        ("FusedActivation", MemberValue::Text("NONE".to_owned())),
-        ("FusedActivationArgs", MemberValue::Floats(Vec::new())),
-    ]);
-    members
-}
-
-/// Adds the activation and restores the layout.
-fn finished(cx: &mut Cx<'_>, mut value: Value, is_relu: bool, is_nhwc: bool) -> Outcome {
-    if is_relu {
-        let of = cx.type_of(value);
-        value = cx.node("Relu", "relu", &[value], Vec::new(), of)?;
-    }
-    one(if is_nhwc { value } else { channels_first(cx, value)? })
-}
-
-fn conv(cx: &mut Cx<'_>, is_relu: bool) -> Outcome {
-    let mut of = operands(cx, false)?;
-    check_channels(cx, &of)?;
-    let [batch, height, width, _] = image(cx, of.value)?;
-    of.window.pad_as_before(cx, [height, width])?;
-    let [rows, columns] = of.window.result([height, width])?;
-    let bias = bias(cx, of_kind(ElemKind::Float, vec![of.depth]), "bias")?;
-    let result = of_kind(ElemKind::Float, vec![batch, rows, columns, of.depth]);
-    for (name, value) in [("image", of.value), ("filter", of.filter), ("bias", bias)] {
-        let found = cx.type_of(value).kind;
-        if found != ElemKind::Float {
-            return Err(format!("expected floats as {name}, found {}", found.name()).into());
-        }
-    }
-    let value = cx.node("Convolution", "", &[of.value, of.filter, bias], members(&of), result)?;
-    finished(cx, value, is_relu, of.is_nhwc)
-}
-
-fn quantized_conv(cx: &mut Cx<'_>, is_relu: bool) -> Outcome {
-    let mut of = operands(cx, false)?;
-    check_channels(cx, &of)?;
-    let scales = [of.value, of.filter].map(|value| cx.type_of(value).quantization);
-    let [Some((outer, _)), Some((inner, _))] = scales else {
-        return Err("expected quantized operands".into());
+        false => (node.real(1)?, None),
     };
-    let [batch, height, width, _] = image(cx, of.value)?;
-    of.window.pad_as_before(cx, [height, width])?;
-    let [rows, columns] = of.window.result([height, width])?;
-    let zeros = Type { quantization: Some((1.0, 0)), ..of_kind(ElemKind::Int32Q, vec![of.depth]) };
-    let mut bias = bias(cx, zeros.clone(), "conv_bias")?;
-    let channels = match of.group > 1 && cx.flag("quantize_groupwise", false)? {
-        true => Some((
-            beside(cx, "loaded_scales", ElemKind::Float, of.depth)?,
-            beside(cx, "loaded_offsets", ElemKind::Int32I, of.depth)?,
-        )),
-        false => None,
+    let bias = match node.inputs.get(2).cloned() {
+        None => None,
+        Some(Blob { value, .. }) if value.dtype() == DType::Float32 => Some(value),
+        Some(Blob { value, grid }) => Some(match scale {
+            // The scale of each channel is that of the image times that of the filter.
+            Some(scales) => {
+                let numbers = node.cast(&value, DType::Float32)?;
+                let scales = node.times(&scales, outer.scale.into())?;
+                node.mul(&numbers, &scales)?
+            }
+            None => {
+                let of_product = || Grid::new(outer.scale * inner.scale, 0, value.dtype());
+                let grid = grid.map_or_else(of_product, Ok)?;
+                node.dequantized(&value, grid)?
+            }
+        }),
     };
-    if channels.is_none() && cx.type_of(bias).kind == ElemKind::Float {
-        let of = Type { quantization: Some((outer * inner, 0)), ..zeros };
-        bias = cx.node("Quantize", "conv_bias", &[bias], Vec::new(), of)?;
-    }
-    let result = quantized(cx, vec![batch, rows, columns, of.depth])?;
-    let value = match channels {
-        None => {
-            let inputs = [of.value, of.filter, bias];
-            cx.node("Convolution", "", &inputs, members(&of), result)?
-        }
-        Some((scales, offsets)) => {
-            let [bias_scales, bias_offsets] = bias_channels(cx, outer, scales, of.depth)?;
-            let inputs = [of.value, of.filter, bias, scales, offsets, bias_scales, bias_offsets];
-            let members = members(&of).into_iter().filter(|(name, _)| *name != "Layout").collect();
-            cx.node("ChannelwiseQuantizedConvolution", "", &inputs, members, result)?
-        }
-    };
-    finished(cx, value, is_relu, of.is_nhwc)
+    let y = node.on_images(&x, |node, x| convolved(node, x, &filter, bias.as_ref()))?;
+    let y = relu(node, y, is_relu)?;
+    node.on_grid(&y)
 }
 
 /// Returns the weight that lies beside the filter: `NAME_loaded_scales`, with an element for each channel.
-fn beside(cx: &mut Cx<'_>, what: &str, kind: ElemKind, depth: i64) -> Result<Value, Fault> {
-    let name = format!("{}_{what}", cx.input_name(1));
-    let entry = cx.entries.iter().rposition(|entry| entry.name == name);
-    let entry = entry.ok_or_else(|| format!("expected the weight `{name}`, found none"))?;
-    let value = value_of(cx.graph, cx.entries, entry)?;
-    let of = cx.type_of(value);
-    match of.kind == kind && of.shape == [depth] {
-        true => Ok(value),
-        false => Err(format!("expected {depth} elements of {} as `{name}`", kind.name()).into()),
+fn beside(node: &Node<'_>, what: &str) -> Outcome {
+    let filter = node.op.input("").get(1).map_or("", String::as_str);
+    let name = format!("{filter}_{what}");
+    let found = node.parameters.get(&name).map(|blob| blob.value.clone());
+    let value = found.ok_or_else(|| format!("expected the weight `{name}`, found none"))?;
+    if let Some(depth) = node.raw(1)?.value.size(0)? {
+        expect_dim(&value, 0, depth, &format!("the weight `{name}`"))?;
     }
+    Ok(value)
 }
 
-/// Adds the scales and offsets of the bias: the scale of each channel times that of the image, and 0.
-fn bias_channels(
-    cx: &mut Cx<'_>,
-    outer: f32,
-    scales: Value,
-    depth: i64,
-) -> Result<[Value; 2], Fault> {
-    let constant = match cx.graph.source(scales) {
-        Source::Constant(number) => cx.graph.constants.get(number),
-        _ => None,
+/// Returns the numbers of a filter that has a scale and an offset for each channel.
+fn by_channels(node: &mut Node<'_>, scales: &Value) -> Outcome {
+    let (filter, offsets) = (node.raw(1)?.value, beside(node, "loaded_offsets")?);
+    let rank = rank(&filter)?;
+    let filter = node.cast(&filter, DType::Int32)?;
+    let (offsets, scales) = (node.along(&offsets, 0, rank)?, node.along(scales, 0, rank)?);
+    let offsets = node.cast(&offsets, DType::Int32)?;
+    let steps = node.sub(&filter, &offsets)?;
+    let steps = node.cast(&steps, DType::Float32)?;
+    node.mul(&steps, &scales)
+}
+
+fn transpose(node: &mut Node<'_>) -> Outcome {
+    let [x, filter] = node.first()?;
+    let bias = node.optional(2)?;
+    node.on_images(&x, |node, x| transposed(node, x, &filter, bias.as_ref()))
+}
+
+fn transposed(node: &mut Node<'_>, x: &Value, filter: &Value, bias: Option<&Value>) -> Outcome {
+    let count = spatial_axes(x)?;
+    let of = Geometry::of(node, count)?;
+    let filter = match is_last(node, of.kernel.as_ref(), filter)? {
+        true => node.channels_to_front(filter)?,
+        false => filter.clone(),
     };
-    let scales = constant.and_then(|constant| floats_of(&constant.tensor));
-    let scales = scales.ok_or("expected constant scales")?;
-    let bytes = scales.iter().flat_map(|scale| (scale * outer).to_le_bytes()).collect();
-    let products = cx.graph.constant_of("biasScales", ElemKind::Float, vec![depth], bytes)?;
-    let zeros = vec![0; scales.len() * 4];
-    let offsets = cx.graph.constant_of("biasOffsets", ElemKind::Int32I, vec![depth], zeros)?;
-    Ok([products, offsets])
-}
-
-fn transpose(cx: &mut Cx<'_>) -> Outcome {
-    let of = operands(cx, true)?;
-    match legacy_pad(cx)? {
-        LegacyPad::None => {}
-        LegacyPad::Valid | LegacyPad::Same if of.window.pads == [0; 4] => {}
-        LegacyPad::Valid | LegacyPad::Same => {
-            let found = of.window.pads;
-            return Err(format!("expected no pads beside `legacy_pad`, found {found:?}").into());
-        }
-        LegacyPad::Caffe => {
+    let (windows, group) = windows_of(node, &of, &filter)?;
+    match of.legacy {
+        None => {}
+        Some(LegacyPad::Caffe) => {
             return Err("Caffe2 has no `legacy_pad` 3 for `ConvTranspose`".into());
         }
+        Some(legacy) => legacy.check(&windows)?,
     }
-    let [batch, height, width, channels] = image(cx, of.value)?;
-    let [.., inner] = image(cx, of.filter)?;
-    if inner != channels {
-        return Err(
-            format!("a filter of {inner} channels does not match {channels} channels").into()
-        );
-    }
-    if of.window.dilations != [1; 2] {
+    if windows.dilations().iter().any(|dilation| *dilation != 1) {
         return Err("Caffe2 has no dilations for `ConvTranspose`".into());
     }
-    let [adjust_height, adjust_width] = pair(cx, "adj", 0)?;
-    if [adjust_height, adjust_width] != [0; 2] {
-        return Err("Glow has no `adj` for `ConvTranspose`".into());
+    if let (Some(found), Some(channels)) = (filter.size(0)?, x.size(1)?)
+        && found != channels
+    {
+        return Err(
+            format!("a filter of {found} channels does not match {channels} channels").into()
+        );
     }
-    let depth = of.depth.checked_mul(of.group).ok_or("the shape is too large")?;
-    let windows = of.window.windows()?;
-    let sizes = windows.transposed(&[height, width])?;
-    let (rows, columns) = match sizes.as_slice() {
-        [rows, columns] if *rows > 0 && *columns > 0 => (*rows, *columns),
-        _ => return Err("the pads remove the whole result".into()),
-    };
-    let bias = bias(cx, of_kind(ElemKind::Float, vec![depth]), "conv_bias")?;
-    let mut members = of.window.members();
-    members.extend([
-        ("Group", MemberValue::Int(of.group)),
-        ("Dilation", MemberValue::Ints(of.window.dilations.to_vec())),
-    ]);
-    let result = of_kind(ElemKind::Float, vec![batch, rows, columns, depth]);
-    let value = cx.node("ConvTranspose", "", &[of.value, of.filter, bias], members, result)?;
-    finished(cx, value, false, of.is_nhwc)
+    let depth = required_dim(&filter, 1)?.checked_mul(group);
+    check_bias(bias, depth)?;
+    let more = numbers(node, "adj", count, 0)?;
+    if let Some(dims) = spatial_dims(x) {
+        let sizes = windows.transposed(&dims)?;
+        if sizes.iter().zip(&more).any(|(size, more)| size + more <= 0) {
+            return Err("the pads remove the whole result".into());
+        }
+    }
+    let attributes = [
+        ints("kernel_shape", &windows.kernel()),
+        ints("strides", &windows.strides()),
+        windows.pads().attribute(),
+        ints("output_padding", &more),
+        int("group", group),
+    ];
+    node.convolve("ConvTranspose", [x, &filter], bias, attributes)
 }

@@ -1,330 +1,282 @@
 //! Gathers and scatters.
 
-use lodstone_schema::glow::{ElemKind, Type};
+use lodstone_model::DType;
+use lodstone_schema::Finding;
 use lodstone_schema::numbers::length;
 
-use super::reshape::integers;
-use super::rules::{expect_rank, flattened, of_kind};
-use crate::glow::from_onnx::graph::{MemberValue, Value};
-use crate::glow::from_onnx::op::{Cx, Fault, Outcome, Rule, one};
+use super::node::{Node, Outcome, Rule, expect_rank, rank, rank_of, required_dim};
+use super::sparse::{expect_integers, rows_of};
+use crate::onnx::{Size, Value, int, text};
 
 pub(super) const RULES: &[(&str, Rule)] = &[
-    ("BatchGather", |cx| gather(cx, 1)),
-    ("BatchOneHot", one_hot),
-    ("BatchSparseToDense", to_dense),
-    ("FillExamplesWithIndicator", fill),
-    ("Gather", |cx| gather(cx, 0)),
-    ("GatherND", gather_nd),
-    ("GatherRanges", ranges),
-    ("ScatterAssign", assign),
-    ("SparseLabelSplit", labels),
-    ("SparseToDense", sparse),
-    ("SparseToDenseMask", mask),
+    ("BatchGather", Rule::One(|node| gather(node, 1))),
+    ("BatchOneHot", Rule::One(one_hot)),
+    ("BatchSparseToDense", Rule::One(to_dense)),
+    ("FillExamplesWithIndicator", Rule::One(fill)),
+    ("Gather", Rule::One(|node| gather(node, 0))),
+    (
+        "GatherND",
+        Rule::One(|node| {
+            let (data, places) = (node.input(0)?, indices(node, 1)?);
+            let places = node.cast(&places, DType::Int64)?;
+            node.call("GatherND", &[&data, &places], [])
+        }),
+    ),
+    ("GatherRanges", Rule::Many(ranges)),
+    ("ScatterAssign", Rule::One(assign)),
+    ("SparseLabelSplit", Rule::Many(labels)),
+    ("SparseToDense", Rule::One(sparse)),
+    ("SparseToDenseMask", Rule::One(mask)),
 ];
 
 /// Reads indices, converted to integers if they are not.
-fn indices(cx: &mut Cx<'_>, index: usize) -> Result<Value, Fault> {
-    let value = cx.input(index)?;
-    match cx.type_of(value).kind {
-        ElemKind::Int32I | ElemKind::Int64I => Ok(value),
-        _ => cx.convert(value, ElemKind::Int32I, "idx_convertToi32"),
+fn indices(node: &mut Node<'_>, index: usize) -> Outcome {
+    let value = node.input(index)?;
+    match value.dtype() {
+        DType::Int32 | DType::Int64 => Ok(value),
+        _ => node.cast(&value, DType::Int32),
     }
 }
 
-/// Checks that a value has integers of 32 or 64 bits.
-fn expect_integers(cx: &Cx<'_>, value: Value, what: &str) -> Result<(), Fault> {
-    match cx.type_of(value).kind {
-        ElemKind::Int32I | ElemKind::Int64I => Ok(()),
-        other => Err(format!("expected integers as {what}, found {}", other.name()).into()),
-    }
+fn gather(node: &mut Node<'_>, default: i64) -> Outcome {
+    let data = node.input(0)?;
+    let axis = node.axis("axis", default, rank_of(&data)?)?;
+    let places = indices(node, 1)?;
+    node.graph.gather(&data, &places, axis)
 }
 
-fn gather(cx: &mut Cx<'_>, default: i64) -> Outcome {
-    let data = cx.input(0)?;
-    let shape = cx.shape(data);
-    let axis = cx.axis("axis", default, shape.len())?;
-    // A part of a known shape is a known shape.
-    if let (Ok(numbers), Ok(places), 1) = (cx.ints(0), cx.ints(1), shape.len()) {
-        let count = length(numbers.len());
-        let pick = |place: &i64| {
-            let place = if *place < 0 { place + count } else { *place };
-            usize::try_from(place).ok().and_then(|place| numbers.get(place)).copied()
-        };
-        let picked: Option<Vec<i64>> = places.iter().map(pick).collect();
-        let picked = picked.ok_or_else(|| format!("{places:?} is out of range of {count}"))?;
-        let index = cx.input(1)?;
-        if cx.rank(index) == 1 && cx.type_of(data).kind == ElemKind::Int64I {
-            return one(integers(cx, 0, &picked)?);
-        }
-    }
-    let places = indices(cx, 1)?;
-    let mut result: Vec<i64> = shape.iter().take(axis).copied().collect();
-    result.extend(cx.shape(places));
-    result.extend(shape.iter().skip(axis + 1));
-    let of = cx.shaped(data, result);
-    let members = vec![("BatchDims", MemberValue::Int(length(axis)))];
-    one(cx.node("Gather", "", &[data, places], members, of)?)
+/// Concatenates ranges of data. The second output has how many elements each example has.
+fn ranges(node: &mut Node<'_>) -> Outcome<Vec<Value>> {
+    let [data, ranges] = node.exactly()?;
+    expect_rank(&data, 1, "data")?;
+    expect_rank(&ranges, 3, "ranges")?;
+    let given = node.cast(&ranges, DType::Int64)?;
+    let (starts, lengths) = (node.slice(&given, 2, 0, 1)?, node.slice(&given, 2, 1, 2)?);
+    let (flat, starts) = (node.reshape(&lengths, &[-1])?, node.reshape(&starts, &[-1])?);
+    let rows = rows_of(node, &flat)?;
+    let segments = node.segments_of(&flat, &rows)?;
+    let (within, start) = (segments.within(node)?, segments.spread(node, &starts)?);
+    let place = node.add(&within, &start)?;
+    let place = segments.numbers(node, &place)?;
+    let found = node.graph.gather(&data, &place, 0)?;
+    let inside = segments.is_inside(node)?;
+    let nothing = node.number(data.dtype(), 0.0)?;
+    let found = node.choose(&inside, &found, &nothing)?;
+    let counts = node.reduce("ReduceSum", &lengths, &[1, 2], false)?;
+    Ok(vec![found, node.cast(&counts, ranges.dtype())?])
 }
 
-fn gather_nd(cx: &mut Cx<'_>) -> Outcome {
-    let data = cx.input(0)?;
-    let places = indices(cx, 1)?;
-    let (shape, index) = (cx.shape(data), cx.shape(places));
-    let depth = index.last().and_then(|depth| usize::try_from(*depth).ok());
-    let depth = depth.filter(|depth| (1..=shape.len()).contains(depth));
-    let depth = depth.ok_or_else(|| format!("indices of {index:?} do not match {shape:?}"))?;
-    let mut result: Vec<i64> = index.iter().take(index.len() - 1).copied().collect();
-    result.extend(shape.iter().skip(depth));
-    let of = cx.shaped(data, result);
-    one(cx.node("GatherND", "", &[data, places], vec![("BatchDims", MemberValue::Int(0))], of)?)
+/// Whether each feature has each of its values, which are concatenated by lengths.
+fn one_hot(node: &mut Node<'_>) -> Outcome {
+    let [data, lengths, values] = node.exactly()?;
+    expect_rank(&data, 2, "data")?;
+    expect_integers(&lengths, "lengths")?;
+    expect_rank(&values, 1, "values")?;
+    let count = node.size_of(&values, 0)?;
+    let segments = node.segments_of(&lengths, &count)?;
+    let groups = node.scalar_of(&segments.groups)?;
+    let last = node.plus(&groups, -1.0)?;
+    let feature = node.call("Min", &[&segments.number, &last], [])?;
+    let found = node.graph.gather(&data, &feature, 1)?;
+    let is_same = node.call("Equal", &[&found, &values], [])?;
+    node.cast(&is_same, data.dtype())
 }
 
-/// Reads the size of a result that depends on elements.
-fn max_output(cx: &Cx<'_>) -> Result<i64, Fault> {
-    let size = cx.int("maxOutputSize", -1)?;
-    match (0..=i64::from(u32::MAX)).contains(&size) {
-        true => Ok(size),
-        false => Err("expected `maxOutputSize`: shapes of Glow are fixed".into()),
-    }
+fn assign(node: &mut Node<'_>) -> Outcome {
+    let [data, places, slices] = node.exactly()?;
+    expect_integers(&places, "indices")?;
+    scatter(node, &data, &places, &slices, "none")
 }
 
-fn ranges(cx: &mut Cx<'_>) -> Outcome {
-    let (data, ranges) = (cx.input(0)?, cx.input(1)?);
-    expect_rank(cx, data, 1, "data")?;
-    expect_integers(cx, ranges, "ranges")?;
-    let shape = cx.shape(ranges);
-    let &[count, _, 2] = &*shape else {
-        return Err(format!("expected ranges of pairs, found {shape:?}").into());
-    };
-    let results = vec![cx.shaped(data, vec![max_output(cx)?]), cx.shaped(ranges, vec![count])];
-    let results = cx.nodes("GatherRanges", "", &[data, ranges], Vec::new(), results)?;
-    Ok(results.into_iter().map(Some).collect())
-}
-
-fn one_hot(cx: &mut Cx<'_>) -> Outcome {
-    let (data, lengths, values) = (cx.input(0)?, cx.input(1)?, cx.input(2)?);
-    expect_rank(cx, data, 2, "data")?;
-    expect_rank(cx, lengths, 1, "lengths")?;
-    expect_rank(cx, values, 1, "values")?;
-    let (rows, columns) = (cx.dim(data, 0)?, cx.dim(values, 0)?);
-    if cx.dim(data, 1)? != cx.dim(lengths, 0)? {
-        return Err("expected a length for each column".into());
-    }
-    let of = cx.shaped(data, vec![rows, columns]);
-    one(cx.node("BatchOneHot", "", &[data, lengths, values], Vec::new(), of)?)
-}
-
-fn assign(cx: &mut Cx<'_>) -> Outcome {
-    let (data, places, slices) = (cx.input(0)?, cx.input(1)?, cx.input(2)?);
-    expect_rank(cx, places, 1, "indices")?;
-    expect_integers(cx, places, "indices")?;
-    let count = cx.dim(places, 0)?;
-    let mut expected = cx.shape(data);
-    expected.iter_mut().take(1).for_each(|dim| *dim = count);
-    if cx.shape(slices) != expected {
-        return Err(format!("expected slices of {expected:?}, found {:?}", cx.shape(slices)).into());
-    }
-    let places = cx.reshape_always(places, &[count, 1], "indices_2d")?;
-    scatter(cx, data, places, slices, false, "")
-}
-
+/// Writes rows, or adds them.
 fn scatter(
-    cx: &mut Cx<'_>,
-    data: Value,
-    places: Value,
-    slices: Value,
-    adds: bool,
-    suffix: &str,
+    node: &mut Node<'_>,
+    data: &Value,
+    places: &Value,
+    rows: &Value,
+    reduction: &str,
 ) -> Outcome {
-    let members = vec![("Cumulative", MemberValue::Int(adds.into()))];
-    let of = cx.type_of(data);
-    one(cx.node("ScatterData", suffix, &[data, places, slices], members, of)?)
+    let places = node.cast(places, DType::Int64)?;
+    let places = node.unsqueeze(&places, &[1])?;
+    let attributes = [text("reduction", reduction)];
+    node.call("ScatterND", &[data, &places, rows], attributes)
 }
 
-fn sparse(cx: &mut Cx<'_>) -> Outcome {
-    if cx.count() != 3 {
-        return Err(format!("expected 3 inputs, found {}", cx.count()).into());
-    }
-    let (mut places, values, like) = (cx.input(0)?, cx.input(1)?, cx.input(2)?);
-    expect_integers(cx, places, "indices")?;
-    let index = cx.shape(places);
-    match *index {
-        [count] => places = cx.reshape_always(places, &[count, 1], "indices2D")?,
-        [_, 1] => {}
-        _ => return Err(format!("expected indices of one column, found {index:?}").into()),
-    }
-    let mut shape = cx.shape(values);
-    if shape.first() != index.first() {
-        return Err(format!("indices of {index:?} do not match values of {shape:?}").into());
-    }
-    let rows = cx.dim(like, 0)?;
-    shape.iter_mut().take(1).for_each(|dim| *dim = rows);
-    let of = cx.shaped(values, shape);
-    let data = cx.splat(0.0, of, "data")?;
-    scatter(cx, data, places, values, true, "scatterData")
-}
-
-fn mask(cx: &mut Cx<'_>) -> Outcome {
-    let (places, values, default) = (cx.input(0)?, cx.input(1)?, cx.input(2)?);
-    expect_integers(cx, places, "indices")?;
-    let lengths = match cx.count() {
-        4 => cx.input(3)?,
-        3 => {
-            let count = i32::try_from(cx.dim(places, 0)?).map_err(|_| "the shape is too large")?;
-            let bytes = count.to_le_bytes().to_vec();
-            cx.graph.constant_of("lengthsConstant", ElemKind::Int32I, Vec::new(), bytes)?
+/// Adds values to rows of zeros, as many as another operand has, or as the highest index requires.
+fn sparse(node: &mut Node<'_>) -> Outcome {
+    let (places, values) = (node.input(0)?, node.input(1)?);
+    let places = match rank(&places)? {
+        2 => node.reshape(&places, &[-1])?,
+        _ => places,
+    };
+    expect_integers(&places, "indices")?;
+    let rows = match node.optional(2)? {
+        Some(like) => node.size_of(&like, 0)?,
+        None => {
+            let last = node.reduce("ReduceMax", &places, &[0], false)?;
+            let last = node.cast(&last, DType::Int64)?;
+            node.sum_of(&Size::Value(last), &Size::Known(1))?
         }
+    };
+    let mut sizes = vec![rows];
+    for axis in 1..rank(&values)? {
+        sizes.push(node.size_of(&values, axis)?);
+    }
+    let zeros = node.filled_to(values.dtype(), 0.0, &sizes)?;
+    scatter(node, &zeros, &places, &values, "add")
+}
+
+/// Writes values to the columns that a mask assigns to their indices, with a default elsewhere.
+fn mask(node: &mut Node<'_>) -> Outcome {
+    let (places, values, default) = (node.input(0)?, node.input(1)?, node.input(2)?);
+    expect_integers(&places, "indices")?;
+    let mask = node.required_ints("mask")?;
+    if mask.is_empty() {
+        return Err("expected a `mask` of at least one index, found none".into());
+    }
+    let count = node.size_of(&places, 0)?;
+    let lengths = match node.count() {
+        3 => None,
+        4 => Some(node.input(3)?),
         other => return Err(format!("expected 3 or 4 inputs, found {other}").into()),
     };
-    let mask = cx.longs("mask")?.ok_or("expected `mask`, found none")?;
-    let mut shape: Vec<i64> = cx.shape(lengths).first().copied().into_iter().collect();
-    shape.push(length(mask.len()));
-    shape.extend(cx.shape(default));
-    let of = cx.shaped(values, shape);
-    let members = vec![("Mask", MemberValue::Ints(mask))];
-    one(cx.node("SparseToDenseMask", "", &[places, values, default, lengths], members, of)?)
+    let all = match &lengths {
+        Some(lengths) => lengths.clone(),
+        None => node.list_of(std::slice::from_ref(&count))?,
+    };
+    let segments = node.segments_of(&all, &count)?;
+    let columns = length(mask.len());
+    let numbers = node.cast(&places, DType::Int64)?;
+    let numbers = node.unsqueeze(&numbers, &[1])?;
+    let mask = node.longs(&mask);
+    let is_column = node.call("Equal", &[&numbers, &mask], [])?;
+    let is_column = node.cast(&is_column, DType::Int32)?;
+    let column = node.call("ArgMax", &[&is_column], [int("axis", 1), int("keepdims", 0)])?;
+    let has_column = node.reduce("ReduceMax", &is_column, &[1], false)?;
+    let has_column = node.cast(&has_column, DType::Bool)?;
+    let inside = segments.is_inside(node)?;
+    let has_place = node.call("And", &[&has_column, &inside], [])?;
+    // Values without a column are written to an additional one at the end.
+    let cells = node.product_of(&segments.groups, &Size::Known(columns))?;
+    let nowhere = node.scalar_of(&cells)?;
+    let wide = node.long(columns);
+    let row = node.mul(&segments.number, &wide)?;
+    let place = node.add(&row, &column)?;
+    let place = node.choose(&has_place, &place, &nowhere)?;
+    let mut inner = Vec::new();
+    for axis in 0..rank(&default)? {
+        inner.push(node.size_of(&default, axis)?);
+    }
+    let more = node.sum_of(&cells, &Size::Known(1))?;
+    let sizes: Vec<Size> = std::iter::once(more).chain(inner.iter().cloned()).collect();
+    let dims = node.list_of(&sizes)?;
+    let background = node.call("Expand", &[&default, &dims], [])?;
+    let written = scatter(node, &background, &place, &values, "none")?;
+    let written = node.cut(&written, 0, &Size::Known(0), &cells)?;
+    // Without lengths, there is one row, which is no dim.
+    let rows = lengths.map(|_| segments.groups.clone());
+    let sizes: Vec<Size> = rows.into_iter().chain([Size::Known(columns)]).chain(inner).collect();
+    node.sized(&written, &sizes)
 }
 
-/// Returns the rows of an indicator that are not 0, as many as `count`.
-fn rows(cx: &mut Cx<'_>, indicator: Value, count: i64, suffix: &str) -> Result<Value, Fault> {
-    let mut indicator = indicator;
-    if cx.type_of(indicator).kind == ElemKind::Int64I {
-        indicator = cx.convert(indicator, ElemKind::Int32I, "int64ToInt32")?;
-    }
-    let floats = cx.convert(indicator, ElemKind::Float, "intToFloat")?;
-    let bools = cx.convert(floats, ElemKind::Bool, "floatToBool")?;
-    let length = cx.dim(bools, 0)?;
-    if count > length {
-        return Err(
-            format!("expected at least {count} rows of the indicator, found {length}").into()
-        );
-    }
-    let of = of_kind(ElemKind::Int32I, vec![length, 1]);
-    let places = cx.node("NonZero", "nonzero", &[bools], Vec::new(), of)?;
-    let places = ended(cx, places)?;
-    cx.slice(places, vec![0, 0], vec![count, 1], suffix)
+/// Returns the rows of an indicator that are not 0.
+fn rows(node: &mut Node<'_>, indicator: &Value) -> Outcome {
+    let marks = node.cast(indicator, DType::Bool)?;
+    node.places(&marks)
 }
 
-/// Replaces everything behind the rows that were found, which begins with a number below 0, by -1.
-fn ended(cx: &mut Cx<'_>, places: Value) -> Result<Value, Fault> {
-    let of = cx.type_of(places);
-    let halves = of_kind(ElemKind::Float16, of.shape.clone());
-    let bools = of_kind(ElemKind::Bool, of.shape.clone());
-    let zeros = cx.splat(0.0, of.clone(), "fixNZ_zeroes")?;
-    let minus = cx.splat(-1.0, halves.clone(), "fixNZ_minusOnesFloat")?;
-    let zeros_half = cx.splat(0.0, halves.clone(), "fixNZ_zeroesFloat")?;
-    let ones = cx.splat(1.0, halves.clone(), "fixNZ_onesFloat")?;
-    let floats = cx.convert(places, ElemKind::Float16, "fixNZ_float")?;
-    let below = cx.node("CmpLT", "fixNZ_isNegBool", &[places, zeros], Vec::new(), bools.clone())?;
-    let marks = cx.node(
-        "Select",
-        "fixNZ_isNegFloat",
-        &[below, ones, zeros_half],
-        Vec::new(),
-        halves.clone(),
-    )?;
-    let marks = cx.convert(marks, ElemKind::Int32I, "fixNZ_isNegInt")?;
-    let members = vec![
-        ("Dim", MemberValue::Int(0)),
-        ("Exclusive", MemberValue::Int(0)),
-        ("Reverse", MemberValue::Int(0)),
-    ];
-    let sums = cx.node("CumSum", "fixNZ_cumSum", &[marks], members, of)?;
-    let behind = cx.node("CmpLT", "fixNZ_isAfterBoundary", &[zeros, sums], Vec::new(), bools)?;
-    let ended = cx.node(
-        "Select",
-        "fixNZ_withMinusOnesFloat",
-        &[behind, minus, floats],
-        Vec::new(),
-        halves,
-    )?;
-    cx.convert(ended, ElemKind::Int32I, "fixNZ_withMinusOnesInt")
+/// Writes rows to where an indicator is not 0, and zeros elsewhere.
+fn fill(node: &mut Node<'_>) -> Outcome {
+    let [data, indicator] = node.exactly()?;
+    expect_integers(&indicator, "an indicator")?;
+    let places = rows(node, &indicator)?;
+    let mut sizes = vec![node.size_of(&indicator, 0)?];
+    for axis in 1..rank(&data)? {
+        sizes.push(node.size_of(&data, axis)?);
+    }
+    let zeros = node.filled_to(data.dtype(), 0.0, &sizes)?;
+    scatter(node, &zeros, &places, &data, "none")
 }
 
-fn fill(cx: &mut Cx<'_>) -> Outcome {
-    let (data, indicator) = (cx.input(0)?, cx.input(1)?);
-    expect_integers(cx, indicator, "indicator")?;
-    expect_rank(cx, indicator, 1, "an indicator")?;
-    let shape = cx.shape(data);
-    let [count, width] = flattened(&shape, 1)?;
-    if shape.is_empty() {
-        return Err("expected data of at least one dim, found a scalar".into());
-    }
-    let length = cx.dim(indicator, 0)?;
-    let mut result = shape;
-    result.iter_mut().take(1).for_each(|dim| *dim = length);
-    let flat = cx.reshape_always(data, &[count, width], "data2D")?;
-    let places = rows(cx, indicator, count, "indices")?;
-    let of: Type = cx.shaped(data, vec![length, width]);
-    let zeros = cx.splat(0.0, of.clone(), "zeros")?;
-    let members = vec![("Cumulative", MemberValue::Int(1))];
-    let filled = cx.node("ScatterData", "scatterData", &[zeros, places, flat], members, of)?;
-    one(cx.reshape_always(filled, &result, "result")?)
+/// Writes values to the columns of their indices, in rows by lengths, with a default elsewhere. The number of columns is an
+/// argument, or that of another operand.
+fn to_dense(node: &mut Node<'_>) -> Outcome {
+    let (lengths, places, values) = (node.input(0)?, node.input(1)?, node.input(2)?);
+    expect_integers(&lengths, "lengths")?;
+    expect_integers(&places, "indices")?;
+    expect_rank(&values, 1, "values")?;
+    let columns = match (node.optional(3)?, node.int("dense_last_dim", 0)?) {
+        (_, last @ 1..) => Size::Known(last),
+        (Some(like), _) => node.size_of(&like, 1)?,
+        _ => return Err("expected `dense_last_dim` of at least 1".into()),
+    };
+    let default = node.float("default_value", 0.0)?;
+    let count = node.size_of(&places, 0)?;
+    let segments = node.segments_of(&lengths, &count)?;
+    let row = node.unsqueeze(&segments.number, &[1])?;
+    let column = node.cast(&places, DType::Int64)?;
+    let column = node.unsqueeze(&column, &[1])?;
+    let cells = node.graph.concat(&[&row, &column], 1)?;
+    // Values of no row go to an additional row.
+    let more = node.sum_of(&segments.groups, &Size::Known(1))?;
+    let all = node.filled_to(values.dtype(), default.into(), &[more, columns])?;
+    let written = node.call("ScatterND", &[&all, &cells, &values], [])?;
+    node.cut(&written, 0, &Size::Known(0), &segments.groups)
 }
 
-fn to_dense(cx: &mut Cx<'_>) -> Outcome {
-    let (lengths, places, values) = (cx.input(0)?, cx.input(1)?, cx.input(2)?);
-    for (value, what) in [(lengths, "lengths"), (places, "indices")] {
-        expect_integers(cx, value, what)?;
-        expect_rank(cx, value, 1, what)?;
-    }
-    let last = cx.int("dense_last_dim", 1)?;
-    if last != 1 {
-        return Err(
-            format!("Glow has results of one column only, found `dense_last_dim` {last}").into()
-        );
-    }
-    let count = cx.dim(places, 0)?;
-    if cx.shape(values) != [count] {
-        return Err(format!("expected {count} values, found {:?}", cx.shape(values)).into());
-    }
-    let of = of_kind(ElemKind::Float, vec![cx.dim(lengths, 0)?, 1]);
-    let default = cx.float("default_value", 0.0)?;
-    let selected = rows(cx, lengths, count, "indicesSlice")?;
-    let data = cx.splat(default, of, "data")?;
-    let values = cx.reshape_always(values, &[count, 1], "reshape")?;
-    scatter(cx, data, selected, values, true, "scatterData")
-}
-
-fn labels(cx: &mut Cx<'_>) -> Outcome {
+/// Splits pairs of a label and a value, in rows by lengths. Outputs: the values of each label, then the rows of each label,
+/// and then, for each pair, its position within its label.
+fn labels(node: &mut Node<'_>) -> Outcome<Vec<Value>> {
     let mut operands = Vec::new();
-    for (index, name) in ["lengths1D", "indices1D", "values1D"].into_iter().enumerate() {
-        let value = cx.input(index)?;
-        let shape = cx.shape(value);
-        operands.push(match *shape {
-            [_] => value,
-            [count, 1] => cx.reshape_always(value, &[count], name)?,
-            _ => return Err(format!("expected a vector as input {index}, found {shape:?}").into()),
+    for index in 0..3 {
+        let value = node.input(index)?;
+        operands.push(match rank(&value)? {
+            1 => value,
+            2 => node.reshape(&value, &[-1])?,
+            found => {
+                return Err(format!("expected a list as input {index}, found rank {found}").into());
+            }
         });
     }
-    let &[_, places, values] = operands.as_slice() else { return Err("expected 3 inputs".into()) };
-    let items = cx.dim(places, 0)?;
-    if cx.shape(values) != [items] {
-        return Err(format!("expected {items} values, found {:?}", cx.shape(values)).into());
-    }
-    let count = cx.int("num_labels", 0)?;
-    let outputs = length(cx.op.output("").len());
-    if count < 1 || items % count != 0 || count.checked_mul(2).is_none_or(|most| outputs < most) {
-        return Err(format!("expected `num_labels` that divides {items}, found {count}").into());
-    }
-    let each = items / count;
-    let results = vec![
-        cx.shaped(values, vec![count, each]),
-        of_kind(ElemKind::Int32I, vec![count, each]),
-        of_kind(ElemKind::Int32I, vec![items]),
-    ];
-    let members = vec![("NumLabels", MemberValue::Int(count))];
-    let results = cx.nodes("SparseLabelSplit", "", &operands, members, results)?;
-    let &[values, examples, offsets] = results.as_slice() else {
-        return Err("expected 3 results".into());
+    let [lengths, label, values] = &operands[..] else {
+        return Err(Finding::internal("an operand was lost"));
     };
-    let mut parts = Vec::new();
-    for (stack, name) in [(values, "reshapeLabelValue"), (examples, "reshapeExampleId")] {
-        for label in 0..count {
-            let part = cx.slice(stack, vec![label, 0], vec![1, each], "split")?;
-            parts.push(Some(cx.reshape_always(part, &[each], name)?));
+    let (count, outputs) = (node.int("num_labels", 0)?, length(node.outputs()));
+    if count < 1 || count.checked_mul(2).is_none_or(|most| outputs < most) {
+        return Err(format!(
+            "expected `num_labels` of at most half of {outputs} outputs, found {count}"
+        )
+        .into());
+    }
+    let pairs = required_dim(label, 0)?;
+    if pairs % count != 0 {
+        return Err(format!("expected `num_labels` that divides {pairs}, found {count}").into());
+    }
+    let segments = node.segments_of(lengths, &Size::Known(pairs))?;
+    let example = node.cast(&segments.number, DType::Int32)?;
+    let label = node.cast(label, DType::Int64)?;
+    let mut parts: [Vec<Value>; 2] = [Vec::new(), Vec::new()];
+    let mut position = None;
+    for number in 0..count {
+        let number = node.long(number);
+        let marks = node.call("Equal", &[&label, &number], [])?;
+        let places = node.places(&marks)?;
+        for (part, from) in parts.iter_mut().zip([values, &example]) {
+            part.push(node.graph.gather(from, &places, 0)?);
+        }
+        if outputs > 2 * count {
+            let marks = node.cast(&marks, DType::Int32)?;
+            let axis = node.long(0);
+            let before = node.call("CumSum", &[&marks, &axis], [int("exclusive", 1)])?;
+            let own = node.mul(&before, &marks)?;
+            position = Some(match position {
+                None => own,
+                Some(all) => node.add(&all, &own)?,
+            });
         }
     }
-    parts.push(cx.flag("keep_gradient_offset_map", false)?.then_some(offsets));
-    Ok(parts)
+    let position =
+        position.filter(|_| node.flag("keep_gradient_offset_map", false).is_ok_and(|it| it));
+    let [values, examples] = parts;
+    Ok(values.into_iter().chain(examples).chain(position).collect())
 }

@@ -1,248 +1,143 @@
 //! Products of matrices.
 
-use lodstone_schema::glow::{ElemKind, Type};
-use lodstone_schema::numbers::length;
+use lodstone_model::DType;
 
-use super::rules::{flattened, of_kind, product, quantized, transposed};
-use crate::glow::from_onnx::graph::{MemberValue, Value};
-use crate::glow::from_onnx::op::{Cx, Fault, Outcome, Rule, one};
+use super::node::{Blob, Node, Outcome, Rule, expect_dim, rank, rank_of};
+use crate::onnx::quantization::Grid;
+use crate::onnx::{Size, Value, int};
 
 pub(super) const RULES: &[(&str, Rule)] = &[
-    ("BatchMatMul", batch),
-    ("FC", |cx| connected(cx, Kind::Plain)),
-    ("FCTransposed", |cx| connected(cx, Kind::Transposed)),
-    ("FbFCPacked", |cx| connected(cx, Kind::Packed)),
-    ("Int8FC", |cx| connected(cx, Kind::Quantized)),
-    ("MatMul", matmul),
+    ("BatchMatMul", Rule::One(|node| product(node, false))),
+    ("FC", Rule::One(|node| connected(node, false))),
+    ("FCTransposed", Rule::One(|node| connected(node, true))),
+    ("FbFCPacked", Rule::One(packed)),
+    ("Int8FC", Rule::Quantized(quantized)),
+    ("MatMul", Rule::One(|node| product(node, true))),
 ];
 
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Kind {
-    Plain,
-    /// The weight has a row for each input.
-    Transposed,
-    /// Computed in half precision.
-    Packed,
-    Quantized,
-}
-
-/// Reads an axis argument, of which negative ones count from the end. It may be the rank, behind the last axis.
-fn axis(cx: &Cx<'_>, name: &str, rank: usize) -> Result<usize, Fault> {
-    match cx.int(name, 1)? == length(rank) {
-        true => Ok(rank),
-        false => Ok(cx.axis(name, 1, rank)?),
+/// Returns dims as a matrix: those before an axis, and those from it on.
+fn flattened(node: &mut Node<'_>, x: &Value, axis: i64) -> Outcome {
+    match rank(x)? == 2 && axis == 1 {
+        true => Ok(x.clone()),
+        false => node.call("Flatten", &[x], [int("axis", axis)]),
     }
 }
 
-fn connected(cx: &mut Cx<'_>, kind: Kind) -> Outcome {
-    if cx.count() != 3 {
-        return Err(format!("expected 3 inputs, found {}", cx.count()).into());
+/// Multiplies the dims of `x` from `axis` on by a weight, and adds a bias: the dims before it, and one of the outputs.
+fn dense(node: &mut Node<'_>, x: &Value, weight: &Value, bias: &Value, turned: bool) -> Outcome {
+    let axis = node.axis_or_end("axis", 1, rank_of(x)?)?;
+    let weight_axis = node.axis_or_end("axis_w", 1, rank_of(weight)?)?;
+    let weight = flattened(node, weight, weight_axis)?;
+    let (inner, depth) = if turned { (0, 1) } else { (1, 0) };
+    let matrix = flattened(node, x, axis)?;
+    if let (Some(found), Some(expected)) = (matrix.size(1)?, weight.size(inner)?)
+        && found != expected
+    {
+        return Err(format!("a weight of {expected} inputs does not match {found} inputs").into());
     }
-    let (mut value, mut weight, mut bias) = (cx.input(0)?, cx.input(1)?, cx.input(2)?);
-    let shape = cx.shape(value);
-    let axis_of = axis(cx, "axis", shape.len())?;
-    let weight_axis = axis(cx, "axis_w", cx.rank(weight))?;
-    let [rows, columns] = flattened(&cx.shape(weight), weight_axis)?;
-    if cx.rank(weight) > 2 {
-        weight = cx.reshape_always(weight, &[rows, columns], "weights_reshape")?;
+    if let Some(depth) = weight.size(depth)? {
+        expect_dim(bias, 0, depth, "a bias")?;
     }
-    if cx.rank(weight) != 2 {
-        return Err(format!("expected a matrix as weight, found {:?}", cx.shape(weight)).into());
+    let y = node.call("Gemm", &[&matrix, &weight, bias], [int("transB", i64::from(!turned))])?;
+    if axis == 1 {
+        return Ok(y);
     }
-    if kind != Kind::Transposed {
-        weight = transposed(cx, weight, &[1, 0], "weights")?;
+    let mut sizes = Vec::new();
+    for axis in 0..axis {
+        sizes.push(node.size_of(x, axis)?);
     }
-    let (inner, depth) = if kind == Kind::Transposed { (rows, columns) } else { (columns, rows) };
-    let [batch, found] = flattened(&shape, axis_of)?;
-    if found != inner || cx.shape(bias) != [depth] {
-        let bias = cx.shape(bias);
-        return Err(format!(
-            "a weight of {inner} inputs and {depth} outputs does not match {found} inputs and a bias of {bias:?}"
-        )
-        .into());
+    sizes.push(node.size_of(&y, 1)?);
+    node.sized(&y, &sizes)
+}
+
+impl Node<'_> {
+    /// Reshapes to sizes.
+    pub(super) fn sized(&mut self, x: &Value, sizes: &[Size]) -> Outcome {
+        let dims = self.list_of(sizes)?;
+        self.call("Reshape", &[x, &dims], [int("allowzero", 1)])
     }
-    if kind == Kind::Packed {
-        let found = cx.type_of(weight).kind;
-        if found != ElemKind::Float16 {
-            return Err(format!("expected a weight of float16, found {}", found.name()).into());
+}
+
+fn connected(node: &mut Node<'_>, turned: bool) -> Outcome {
+    let [x, weight, bias] = node.exactly()?;
+    for value in [&x, &weight, &bias] {
+        if value.dtype() != DType::Float32 {
+            return Err(format!("expected floats, found {}", value.dtype()).into());
         }
-        value = cx.convert(value, ElemKind::Float16, "ConvertInput")?;
-        bias = cx.convert(bias, ElemKind::Float16, "ConvertBias")?;
     }
-    let is_dynamic = kind == Kind::Quantized && cx.int("dequantize_output", 0)? == 1;
-    if shape.len() != 2 && !is_dynamic {
-        value = cx.reshape_always(value, &[batch, found], "reshape2D")?;
+    dense(node, &x, &weight, &bias, turned)
+}
+
+/// Computes in half precision.
+fn packed(node: &mut Node<'_>) -> Outcome {
+    let [x, weight, bias] = node.exactly()?;
+    if weight.dtype() != DType::Float16 {
+        return Err(format!("expected a weight of float16, found {}", weight.dtype()).into());
     }
-    let operands = [value, weight, bias];
-    let mut result = match kind {
-        Kind::Quantized if is_dynamic => {
-            quantized(cx, Vec::new())?;
-            if shape.len() != 2 {
-                return Err(format!("expected a matrix, found {shape:?}").into());
-            }
-            let of = cx.shaped(value, vec![batch, depth]);
-            let members = vec![
-                ("IsSymmetric", MemberValue::Int(1)),
-                ("IsPerBatchElement", MemberValue::Int(1)),
-            ];
-            cx.node("DynamicQuantizedFullyConnected", "", &operands, members, of)?
-        }
-        Kind::Quantized => {
-            let of = quantized(cx, vec![batch, depth])?;
-            expect_quantized(cx, &operands)?;
-            cx.node("FullyConnected", "", &operands, Vec::new(), of)?
-        }
-        Kind::Packed => {
-            let of = of_kind(ElemKind::Float16, vec![batch, depth]);
-            let result = cx.node("FullyConnected", "", &operands, Vec::new(), of)?;
-            cx.convert(result, ElemKind::Float, "ConvertOutput")?
-        }
-        Kind::Plain | Kind::Transposed => {
-            for value in operands {
-                let found = cx.type_of(value).kind;
-                if found != ElemKind::Float {
-                    return Err(format!("expected floats, found {}", found.name()).into());
-                }
-            }
-            let of = of_kind(ElemKind::Float, vec![batch, depth]);
-            cx.node("FullyConnected", "", &operands, Vec::new(), of)?
+    let (x, bias) = (node.cast(&x, DType::Float16)?, node.cast(&bias, DType::Float16)?);
+    let y = dense(node, &x, &weight, &bias, false)?;
+    node.cast(&y, DType::Float32)
+}
+
+/// Multiplies the numbers of integers. With `dequantize_output`, the operand is a matrix of floats, which is quantized as it
+/// is read.
+fn quantized(node: &mut Node<'_>) -> Outcome<Blob> {
+    if node.count() != 3 {
+        return Err(format!("expected 3 inputs, found {}", node.count()).into());
+    }
+    let is_dynamic = node.int("dequantize_output", 0)? == 1;
+    let weight = node.real(1)?;
+    let bias = node.raw(2)?;
+    if is_dynamic {
+        let (given, bias) = (node.input(0)?, node.real(2)?);
+        let x = node.cast(&given, DType::Float32)?;
+        let weight = node.cast(&weight, DType::Float32)?;
+        let bias = node.cast(&bias, DType::Float32)?;
+        let x = symmetric_rows(node, &x)?;
+        let y = dense(node, &x, &weight, &bias, false)?;
+        return Ok(node.cast(&y, given.dtype())?.into());
+    }
+    let (outer, inner) = (node.grid_of(0)?, node.grid_of(1)?);
+    let x = node.real(0)?;
+    let bias = match bias {
+        Blob { value, .. } if value.dtype() == DType::Float32 => value,
+        Blob { value, grid } => {
+            let of_product = || Grid::new(outer.scale * inner.scale, 0, value.dtype());
+            let grid = grid.map_or_else(of_product, Ok)?;
+            node.dequantized(&value, grid)?
         }
     };
-    if axis_of != 1 {
-        let mut dims: Vec<i64> = shape.into_iter().take(axis_of).collect();
-        dims.push(depth);
-        result = cx.reshape_always(result, &dims, "fc_out")?;
-    }
-    one(result)
+    let y = dense(node, &x, &weight, &bias, false)?;
+    node.on_grid(&y)
 }
 
-fn expect_quantized(cx: &Cx<'_>, operands: &[Value]) -> Result<(), Fault> {
-    let is_other = |value: &&Value| {
-        let kind = cx.type_of(**value).kind;
-        !kind.is_quantized() && kind != ElemKind::Float
-    };
-    let is_real = operands.iter().take(2).any(|value| !cx.type_of(*value).kind.is_quantized());
-    match is_real || operands.iter().any(|value| is_other(&value)) {
-        false => Ok(()),
-        true => Err("expected quantized operands".into()),
-    }
+/// Rounds each row of a matrix to 8-bit integers whose range is that of its largest magnitude, and returns their numbers.
+fn symmetric_rows(node: &mut Node<'_>, x: &Value) -> Outcome {
+    let size = node.call("Abs", &[x], [])?;
+    let largest = node.reduce("ReduceMax", &size, &[1], true)?;
+    let scale = node.times(&largest, 1.0 / 127.0)?;
+    let zero = node.number(DType::Float32, 0.0)?;
+    let any = node.number(DType::Float32, 0.1)?;
+    let is_zero = node.call("Equal", &[&scale, &zero], [])?;
+    let scale = node.choose(&is_zero, &any, &scale)?;
+    let steps = node.div(x, &scale)?;
+    let steps = node.call("Round", &[&steps], [])?;
+    let steps = node.clamp(&steps, -128.0, 127.0)?;
+    node.mul(&steps, &scale)
 }
 
-/// Reads two matrices, or stacks of matrices, and transposes those that the arguments name.
-fn matrices(cx: &mut Cx<'_>) -> Result<[Value; 2], Fault> {
-    let mut operands = [cx.input(0)?, cx.input(1)?];
+/// Multiplies matrices, or stacks of matrices, and transposes those that the arguments name.
+fn product(node: &mut Node<'_>, is_single: bool) -> Outcome {
+    let mut operands: [Value; 2] = node.exactly()?;
     for (value, name) in operands.iter_mut().zip(["trans_a", "trans_b"]) {
-        let rank = cx.rank(*value);
-        if rank < 2 {
+        let rank = rank(value)?;
+        if rank < 2 || is_single && rank != 2 {
             return Err(format!("expected matrices, found rank {rank}").into());
         }
-        if cx.int(name, 0)? == 1 {
-            let order: Vec<usize> = (0..rank - 2).chain([rank - 1, rank - 2]).collect();
-            *value = transposed(cx, *value, &order, "transpose")?;
+        if node.int(name, 0)? == 1 {
+            *value = node.turned(value)?;
         }
     }
-    Ok(operands)
-}
-
-/// Splits a shape into the dims of a stack, rows and columns.
-fn split(shape: &[i64]) -> Result<(&[i64], i64, i64), Fault> {
-    match shape {
-        [stack @ .., rows, columns] => Ok((stack, *rows, *columns)),
-        _ => Err("expected matrices".into()),
-    }
-}
-
-fn check_inner(columns: i64, rows: i64) -> Result<(), Fault> {
-    match columns == rows {
-        true => Ok(()),
-        false => Err(format!("{columns} columns do not match {rows} rows").into()),
-    }
-}
-
-fn matmul(cx: &mut Cx<'_>) -> Outcome {
-    let operands = matrices(cx)?;
-    let [left, right] = operands.map(|value| cx.shape(value));
-    let (&[rows, inner], &[other, columns]) = (&*left, &*right) else {
-        return Err(format!("expected matrices, found {left:?} and {right:?}").into());
-    };
-    check_inner(inner, other)?;
-    let of = cx.shaped(operands[0], vec![rows, columns]);
-    one(cx.node("MatMul", "", &operands, Vec::new(), of)?)
-}
-
-fn batch(cx: &mut Cx<'_>) -> Outcome {
-    let [mut left, mut right] = matrices(cx)?;
-    let (outer, inner) = (cx.shape(left), cx.shape(right));
-    let (left_stack, rows, shared) = split(&outer)?;
-    let (right_stack, other, columns) = split(&inner)?;
-    check_inner(shared, other)?;
-    if left_stack.is_empty() && right_stack.is_empty() {
-        let of = cx.shaped(left, vec![rows, columns]);
-        return one(cx.node("MatMul", "", &[left, right], Vec::new(), of)?);
-    }
-    // From the innermost dim of the stacks outwards, as Glow adds nodes.
-    let mut stack = Vec::new();
-    let longest = left_stack.len().max(right_stack.len());
-    for place in 0..longest {
-        let at = |stack: &[i64]| {
-            stack.len().checked_sub(place + 1).map(|at| (at, stack.get(at).copied()))
-        };
-        match (at(left_stack), at(right_stack)) {
-            (Some((_, Some(a))), Some((_, Some(b)))) if a == b => stack.push(a),
-            (Some((at, Some(1))), Some((_, Some(b)))) => {
-                left = tiled(cx, left, at, b)?;
-                stack.push(b);
-            }
-            (Some((_, Some(a))), Some((at, Some(1)))) => {
-                right = tiled(cx, right, at, a)?;
-                stack.push(a);
-            }
-            (Some((_, Some(a))), None) => {
-                right = grown(cx, right, a)?;
-                stack.push(a);
-            }
-            (None, Some((_, Some(b)))) => {
-                left = grown(cx, left, b)?;
-                stack.push(b);
-            }
-            _ => return Err(format!("{left_stack:?} and {right_stack:?} do not broadcast").into()),
-        }
-    }
-    stack.reverse();
-    let count = product(&stack)?;
-    if stack.len() > 1 {
-        left = cx.reshape_always(left, &[count, rows, shared], "reshapeLHS3D")?;
-        right = cx.reshape_always(right, &[count, shared, columns], "reshapeRHS3D")?;
-    }
-    let of: Type = cx.shaped(left, vec![count, rows, columns]);
-    let mut result = cx.node("BatchMatMul", "", &[left, right], Vec::new(), of)?;
-    if stack.len() != 1 {
-        stack.extend([rows, columns]);
-        result = cx.reshape_always(result, &stack, "reshapeResult")?;
-    }
-    one(result)
-}
-
-/// Repeats a value along an axis.
-pub(super) fn tiled(
-    cx: &mut Cx<'_>,
-    value: Value,
-    axis: usize,
-    count: i64,
-) -> Result<Value, Fault> {
-    let mut shape = cx.shape(value);
-    let dim = shape.get_mut(axis).ok_or_else(|| format!("there is no axis {axis}"))?;
-    *dim = dim.checked_mul(count).ok_or("the shape is too large")?;
-    let of = cx.shaped(value, shape);
-    let members =
-        vec![("Count", MemberValue::Int(count)), ("Axis", MemberValue::Int(length(axis)))];
-    cx.node("Tile", "tileDim", &[value], members, of)
-}
-
-/// Repeats a value along a new first axis.
-fn grown(cx: &mut Cx<'_>, value: Value, count: i64) -> Result<Value, Fault> {
-    let mut shape = vec![1];
-    shape.extend(cx.shape(value));
-    let value = cx.reshape_always(value, &shape, "addDim")?;
-    tiled(cx, value, 0, count)
+    let [left, right] = &operands;
+    node.call("MatMul", &[left, right], [])
 }

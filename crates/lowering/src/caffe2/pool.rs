@@ -1,146 +1,176 @@
 //! Pools, and other operators that change the size of images.
 
-use lodstone_schema::glow::{ElemKind, Type};
-use lodstone_schema::numbers::length;
-
-use super::conv::{Geometry, pads};
-use super::rules::{channels_first, channels_last, image, is_nhwc, of_kind, quantized};
-use crate::glow::from_onnx::graph::{MemberValue, Value};
-use crate::glow::from_onnx::op::{Cx, Fault, Outcome, Rule, one};
+use super::conv::{Geometry, check_fit, pads, placed};
+use super::node::{Blob, Node, Outcome, Rule, expect_rank};
+use crate::onnx::legacy_pads::LegacyPad;
+use crate::onnx::pools::Pool;
+use crate::onnx::resizing::{Extent, Filter, Places, Resize, Rounding as Nearest};
+use crate::onnx::windows::{Divisor, Padding, Rounding, Windows, spatial_axes, spatial_dims};
+use crate::onnx::{Value, int, ints, text};
 
 pub(super) const RULES: &[(&str, Rule)] = &[
-    ("AveragePool", |cx| average(cx, false)),
-    ("Int8AveragePool", |cx| average(cx, true)),
-    ("Int8MaxPool", |cx| largest(cx, true)),
-    ("MaxPool", |cx| largest(cx, false)),
-    ("PadImage", pad),
-    ("ResizeNearest", resize),
+    (
+        "AveragePool",
+        Rule::One(|node| {
+            let x = node.input(0)?;
+            let counts = node.flag("count_include_pad", false)?;
+            pooled(node, &x, &Kind::Mean { counts })
+        }),
+    ),
+    (
+        "Int8AveragePool",
+        Rule::Quantized(|node| {
+            let x = node.real(0)?;
+            // Pools of 8-bit integers always count pads.
+            let y = pooled(node, &x, &Kind::Mean { counts: true })?;
+            node.on_grid(&y)
+        }),
+    ),
+    ("Int8MaxPool", Rule::Quantized(largest_integers)),
+    (
+        "MaxPool",
+        Rule::One(|node| {
+            let x = node.input(0)?;
+            pooled(node, &x, &Kind::Max)
+        }),
+    ),
+    ("PadImage", Rule::One(pad)),
+    ("ResizeNearest", Rule::One(resize)),
 ];
 
-/// A pool over an image with channels last.
-struct Pool {
-    value: Value,
-    window: Geometry,
-    result: Type,
-    is_nhwc: bool,
+/// What is made of each window.
+enum Kind {
+    Max,
+    /// A mean, which also counts padding or not.
+    Mean {
+        counts: bool,
+    },
 }
 
-fn pool(cx: &mut Cx<'_>) -> Result<Pool, Fault> {
-    let is_nhwc = is_nhwc(cx)?;
-    let value = cx.input(0)?;
-    let value = if is_nhwc { value } else { channels_last(cx, value)? };
-    let [batch, height, width, channels] = image(cx, value)?;
-    let mut window = Geometry::of(cx)?;
-    if window.dilations != [1; 2] {
-        return Err(format!("Glow has no dilations for pools: {:?}", window.dilations).into());
-    }
-    if cx.flag("global_pooling", false)? {
-        window = Geometry { kernels: [height, width], strides: [1; 2], pads: [0; 4], ..window };
-    }
-    let kernels = window.kernels.iter().cycle();
-    if let Some((pad, kernel)) = window.pads.iter().zip(kernels).find(|(pad, kernel)| pad >= kernel)
-    {
-        return Err(format!("expected pads below the kernel, found {pad} for {kernel}").into());
-    }
-    window.pad_as_before(cx, [height, width])?;
-    let [rows, columns] = window.result([height, width])?;
-    let result = cx.shaped(value, vec![batch, rows, columns, channels]);
-    Ok(Pool { value, window, result, is_nhwc })
+/// The grid of the result is that of the operand.
+fn largest_integers(node: &mut Node<'_>) -> Outcome<Blob> {
+    let grid = node.grid_of(0)?;
+    let x = node.real(0)?;
+    let y = pooled(node, &x, &Kind::Max)?;
+    let value = node.quantized(&y, grid)?;
+    Ok(Blob { value, grid: Some(grid) })
 }
 
-fn restored(cx: &mut Cx<'_>, value: Value, is_nhwc: bool) -> Outcome {
-    one(if is_nhwc { value } else { channels_first(cx, value)? })
+fn pooled(node: &mut Node<'_>, x: &Value, kind: &Kind) -> Outcome {
+    node.on_images(x, |node, x| {
+        if node.flag("global_pooling", false)? {
+            let kind =
+                if matches!(kind, Kind::Max) { "GlobalMaxPool" } else { "GlobalAveragePool" };
+            return node.call(kind, &[x], []);
+        }
+        let of = Geometry::of(node, spatial_axes(x)?)?;
+        let kernel = of.kernel.as_ref().ok_or("expected a `kernel` of at least 1")?;
+        let windows = of.windows(kernel)?;
+        if windows.dilations().iter().any(|dilation| *dilation != 1) {
+            return Err("Caffe2 has no dilations for pools".into());
+        }
+        let pads = windows.pads().list();
+        if let Some((pad, kernel)) =
+            pads.iter().zip(kernel.iter().cycle()).find(|(pad, kernel)| pad >= kernel)
+        {
+            return Err(format!("expected pads below the kernel, found {pad} for {kernel}").into());
+        }
+        match (of.legacy, spatial_dims(x)) {
+            // How many windows there are, and what means divide by, follows from the dims.
+            (Some(legacy @ LegacyPad::Caffe), None) => {
+                let rounding = legacy.rounding(&windows);
+                let pool = Pool::new(x, windows, rounding)?;
+                match kind {
+                    Kind::Max => node.max_pool(x, &pool),
+                    Kind::Mean { counts: true } => node.mean_pool(x, &pool, Divisor::Whole),
+                    Kind::Mean { counts: false } => node.mean_pool(x, &pool, Divisor::Inside),
+                }
+            }
+            _ => {
+                let (windows, padding) = placed(windows, of.legacy, x)?;
+                check_fit(&windows, x)?;
+                explicit(node, x, &windows, &padding, kind)
+            }
+        }
+    })
 }
 
-fn largest(cx: &mut Cx<'_>, is_quantized: bool) -> Outcome {
-    // The quantization of the result is that of the operand.
-    if is_quantized {
-        quantized(cx, Vec::new())?;
+/// A pool whose windows are all inside of the padding.
+fn explicit(
+    node: &mut Node<'_>,
+    x: &Value,
+    windows: &Windows,
+    padding: &Padding,
+    kind: &Kind,
+) -> Outcome {
+    if let (Kind::Mean { counts: false }, Padding::Explicit(_)) = (kind, padding) {
+        let pool = Pool::new(x, windows.clone(), Rounding::Down)?;
+        return node.mean_pool(x, &pool, Divisor::Inside);
     }
-    let pool = pool(cx)?;
-    let mut members = pool.window.members();
-    members.push(("Layout", MemberValue::Int(0)));
-    let places = of_kind(ElemKind::Int64I, pool.result.shape.clone());
-    let results = cx.nodes("MaxPool", "", &[pool.value], members, vec![pool.result, places])?;
-    let value = *results.first().ok_or("a pool has no result")?;
-    restored(cx, value, pool.is_nhwc)
-}
-
-fn average(cx: &mut Cx<'_>, is_quantized: bool) -> Outcome {
-    let mut pool = pool(cx)?;
-    if is_quantized {
-        pool.result = quantized(cx, pool.result.shape)?;
-    }
-    // Pools of 8-bit integers always count pads.
-    let counts = is_quantized || cx.flag("count_include_pad", false)?;
-    let mut members = pool.window.members();
-    members.extend([
-        ("Layout", MemberValue::Int(0)),
-        ("CountIncludePads", MemberValue::Int(counts.into())),
-    ]);
-    let value = cx.node("AvgPool", "", &[pool.value], members, pool.result)?;
-    restored(cx, value, pool.is_nhwc)
+    let mut attributes = vec![
+        ints("kernel_shape", &windows.kernel()),
+        ints("strides", &windows.strides()),
+        padding.attribute(),
+    ];
+    let kind = match kind {
+        Kind::Max => "MaxPool",
+        Kind::Mean { counts } => {
+            attributes.push(int("count_include_pad", i64::from(*counts)));
+            "AveragePool"
+        }
+    };
+    let [y] = node.emit_all(kind, &[Some(x)], attributes)?;
+    Ok(y)
 }
 
 /// Pads images; `reflect` leaves out the outermost pixels.
-fn pad(cx: &mut Cx<'_>) -> Outcome {
+fn pad(node: &mut Node<'_>) -> Outcome {
     const MODES: [&str; 3] = ["constant", "reflect", "edge"];
-    let is_nhwc = is_nhwc(cx)?;
-    let value = cx.input(0)?;
-    let rank = cx.rank(value);
-    if rank != 4 {
-        return Err(format!("expected images of 4 dims, found {rank}").into());
-    }
-    let [top, left, bottom, right] = pads(cx)?;
-    let mode = cx.text("mode", "constant")?;
-    let Some(mode) = MODES.iter().position(|known| *known == mode) else {
+    let x = node.input(0)?;
+    expect_rank(&x, 4, "images")?;
+    let mode = node.text("mode", "constant")?;
+    let Some(mode) = MODES.into_iter().find(|known| *known == mode) else {
         return Err(format!("expected one of {MODES:?} as `mode`, found `{mode}`").into());
     };
-    let (begins, ends) = match is_nhwc {
-        true => ([0, top, left, 0], [0, bottom, right, 0]),
-        false => ([0, 0, top, left], [0, 0, bottom, right]),
-    };
-    let mut shape = cx.shape(value);
-    let limit = i64::from(i32::MAX);
-    for (dim, (before, after)) in shape.iter_mut().zip(begins.into_iter().zip(ends)) {
-        let largest = if mode == 1 { *dim - 1 } else { limit };
-        if !(0..=largest).contains(&before) || !(0..=largest).contains(&after) {
-            return Err(format!("pads of {before} and {after} do not fit a dim of {dim}").into());
+    let value = node.float("value", 0.0)?;
+    node.on_images(&x, |node, x| {
+        let pads = pads(node, 2)?;
+        for axis in 0..2 {
+            let sides = [&pads.begins, &pads.ends].map(|pads| pads.get(axis).copied());
+            let largest = match (mode, x.size(2 + i64::from(axis == 1))?) {
+                ("reflect", Some(dim)) => dim - 1,
+                _ => i64::from(i32::MAX),
+            };
+            if let Some(pad) = sides.into_iter().flatten().find(|it| !(0..=largest).contains(it)) {
+                return Err(format!("pads of {pad} do not fit: at most {largest} do").into());
+            }
         }
-        *dim += before + after;
-    }
-    let members = vec![
-        ("Mode", MemberValue::Int(length(mode))),
-        ("Pads", MemberValue::Ints([begins, ends].concat())),
-        ("Value", MemberValue::Float(cx.float("value", 0.0)?)),
-    ];
-    let of = cx.shaped(value, shape);
-    one(cx.node("Pad", "", &[value], members, of)?)
+        let pads = node.longs(&pads.of_images());
+        let value = node.number(x.dtype(), value.into())?;
+        node.call("Pad", &[x, &pads, &value], [text("mode", mode)])
+    })
 }
 
-fn resize(cx: &mut Cx<'_>) -> Outcome {
-    let is_nhwc = is_nhwc(cx)?;
-    let value = cx.input(0)?;
-    if cx.count() > 1 {
-        return Err("expected scales as arguments, found an operand".into());
-    }
-    let value = if is_nhwc { value } else { channels_last(cx, value)? };
-    let scales = [1.0, cx.float("height_scale", 1.0)?, cx.float("width_scale", 1.0)?, 1.0];
+/// The nearest elements, at a place divided by the scale and rounded down, in single precision.
+fn resize(node: &mut Node<'_>) -> Outcome {
+    let [x] = node.exactly().map_err(|_| "expected scales as arguments, found an operand")?;
+    expect_rank(&x, 4, "images")?;
+    let scales = [node.float("height_scale", 1.0)?, node.float("width_scale", 1.0)?];
     if let Some(wrong) = scales.iter().find(|scale| !scale.is_finite() || **scale <= 0.0) {
         return Err(format!("expected positive scales, found {wrong}").into());
     }
-    #[expect(
-        clippy::cast_precision_loss,
-        clippy::cast_possible_truncation,
-        reason = "as in Glow; values out of range saturate"
-    )]
-    let size = |(dim, scale): (&i64, &f32)| (*dim as f32 * scale).floor() as i64;
-    let shape: Vec<i64> = cx.shape(value).iter().zip(&scales).map(size).collect();
-    if shape.contains(&0) {
-        return Err(format!("expected dims of at least 1, found {shape:?}").into());
-    }
-    let of = cx.shaped(value, shape);
-    let members = vec![("Scale", MemberValue::Floats(scales.to_vec()))];
-    let value = cx.node("ResizeNearest", "", &[value], members, of)?;
-    restored(cx, value, is_nhwc)
+    node.on_images(&x, |node, x| {
+        let [height, width] = scales;
+        let scales = node.singles(&[1.0, 1.0, height, width]);
+        let how = Resize::new(Filter::Nearest(Nearest::Down), Places::Asymmetric);
+        let y = node.resize(x, how, &[], Extent::Scales(&scales))?;
+        match y.known_dims() {
+            Some(dims)
+                if dims.contains(&0) && !x.known_dims().is_some_and(|it| it.contains(&0)) =>
+            {
+                Err(format!("expected dims of at least 1, found {dims:?}").into())
+            }
+            _ => Ok(y),
+        }
+    })
 }

@@ -1,72 +1,64 @@
-//! Quantized operators that are neither convolutions nor products.
+//! Quantized operators that are neither convolutions nor products: they compute with the numbers of the integers.
 
-use lodstone_schema::glow::ElemKind;
+use lodstone_model::DType;
+use lodstone_schema::Finding;
 
-use super::rules::{of_kind, quantized};
-use crate::glow::from_onnx::op::{Cx, Outcome, Rule, one};
+use super::node::{Blob, Node, Outcome, Rule};
+use super::signed::SHIFT;
+use crate::onnx::Value;
+use crate::onnx::quantization::Grid;
 
 pub(super) const RULES: &[(&str, Rule)] = &[
-    ("Int8Dequantize", dequantize),
-    ("Int8Quantize", quantize),
-    ("Int8Relu", relu),
-    ("Int8SumRelu", sum),
-    ("Int8AddRelu", sum),
-    ("Int8Add", add),
-    ("Int8Sum", add),
+    ("Int8Add", Rule::Quantized(|node| add(node, false))),
+    ("Int8AddRelu", Rule::Quantized(|node| add(node, true))),
+    ("Int8Dequantize", Rule::One(dequantize)),
+    ("Int8Quantize", Rule::Quantized(quantize)),
+    ("Int8Relu", Rule::Quantized(relu)),
+    ("Int8Sum", Rule::Quantized(|node| add(node, false))),
+    ("Int8SumRelu", Rule::Quantized(|node| add(node, true))),
 ];
 
-fn quantize(cx: &mut Cx<'_>) -> Outcome {
-    let value = cx.input(0)?;
-    if cx.count() != 1 {
-        return Err(format!("expected 1 input, found {}", cx.count()).into());
+impl Node<'_> {
+    /// Quantizes a result to the grid of the arguments.
+    pub(super) fn on_grid(&mut self, x: &Value) -> Outcome<Blob> {
+        for name in ["Y_scale", "Y_zero_point"] {
+            if !self.has(name) {
+                return Err(
+                    Finding::from(format!("expected `{name}`, found none")).about_attribute(name)
+                );
+            }
+        }
+        let (scale, zero) = (self.float("Y_scale", 1.0)?, self.int("Y_zero_point", 0)?);
+        let grid = Grid::new(scale, zero.saturating_sub(SHIFT.into()), DType::Int8)?;
+        let value = self.quantized(x, grid)?;
+        Ok(Blob { value, grid: Some(grid) })
     }
-    if cx.type_of(value).kind.is_quantized() {
-        return Err("expected floats, found quantized integers".into());
-    }
-    let of = quantized(cx, cx.shape(value))?;
-    one(cx.node("Quantize", "", &[value], Vec::new(), of)?)
 }
 
-fn dequantize(cx: &mut Cx<'_>) -> Outcome {
-    let value = cx.input(0)?;
-    if !cx.type_of(value).kind.is_quantized() {
-        return Err("expected quantized integers, found floats".into());
-    }
-    let of = of_kind(ElemKind::Float, cx.shape(value));
-    one(cx.node("Dequantize", "", &[value], Vec::new(), of)?)
+fn quantize(node: &mut Node<'_>) -> Outcome<Blob> {
+    let [x] = node.exactly()?;
+    node.on_grid(&x)
 }
 
-fn relu(cx: &mut Cx<'_>) -> Outcome {
-    let value = cx.input(0)?;
-    let of = quantized(cx, cx.shape(value))?;
-    one(cx.node("Relu", "", &[value], Vec::new(), of)?)
+fn dequantize(node: &mut Node<'_>) -> Outcome {
+    node.grid_of(0)?;
+    node.real(0)
 }
 
-fn sum(cx: &mut Cx<'_>) -> Outcome {
-    let sum = added(cx, "sum")?;
-    let of = cx.type_of(sum);
-    one(cx.node("Relu", "relu", &[sum], Vec::new(), of)?)
+fn relu(node: &mut Node<'_>) -> Outcome<Blob> {
+    let x = node.real(0)?;
+    let y = node.call("Relu", &[&x], [])?;
+    node.on_grid(&y)
 }
 
-fn add(cx: &mut Cx<'_>) -> Outcome {
-    one(added(cx, "")?)
-}
-
-fn added(
-    cx: &mut Cx<'_>,
-    suffix: &str,
-) -> Result<crate::glow::from_onnx::graph::Value, crate::glow::from_onnx::op::Fault> {
-    if cx.count() != 2 {
-        return Err(format!("expected 2 inputs, found {}", cx.count()).into());
+fn add(node: &mut Node<'_>, is_relu: bool) -> Outcome<Blob> {
+    if node.count() != 2 {
+        return Err(format!("expected 2 inputs, found {}", node.count()).into());
     }
-    let (left, right) = (cx.input(0)?, cx.input(1)?);
-    let (shape, other) = (cx.shape(left), cx.shape(right));
-    if shape != other {
-        return Err(format!("expected operands of one shape, found {shape:?} and {other:?}").into());
-    }
-    if [left, right].iter().any(|value| !cx.type_of(*value).kind.is_quantized()) {
-        return Err("expected quantized operands".into());
-    }
-    let of = quantized(cx, shape)?;
-    cx.node("Add", suffix, &[left, right], Vec::new(), of)
+    node.grid_of(0)?;
+    node.grid_of(1)?;
+    let (left, right) = (node.real(0)?, node.real(1)?);
+    let sum = node.add(&left, &right)?;
+    let sum = if is_relu { node.call("Relu", &[&sum], [])? } else { sum };
+    node.on_grid(&sum)
 }

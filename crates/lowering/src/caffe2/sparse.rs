@@ -1,254 +1,219 @@
 //! Sums of selected rows of tables: the sparse lengths operators, also of tables whose rows are quantized.
 
-use lodstone_schema::glow::{ElemKind, Type};
+use lodstone_model::DType;
 
-use super::rules::{expect_rank, of_kind};
-use crate::glow::from_onnx::graph::{MemberValue, Source, Value};
-use crate::glow::from_onnx::op::{Cx, Fault, Outcome, Rule, one};
+use super::node::{Node, Outcome, Rule, expect_dim, expect_rank, rank};
+use crate::onnx::packed_rows::Packing;
+use crate::onnx::segments::Segments;
+use crate::onnx::{Size, Value, int};
 
 pub(super) const RULES: &[(&str, Rule)] = &[
-    ("BatchBoxCox", box_cox),
-    ("Embedding", embedding),
-    ("EmbeddingBag", bag),
-    ("LengthsRangeFill", range_fill),
-    ("LengthsSum", lengths_sum),
-    ("LengthsToRanges", to_ranges),
-    ("SparseLengthsSum", |cx| plain(cx, false)),
-    ("SparseLengthsSum8BitsRowwise", |cx| rowwise(cx, false)),
-    ("SparseLengthsSumFused4BitRowwise", |cx| fused(cx, false, ElemKind::UInt4FusedFP16Q)),
-    ("SparseLengthsSumFused8BitRowwise", |cx| fused(cx, false, ElemKind::UInt8FusedQ)),
-    ("SparseLengthsWeightedSum", |cx| plain(cx, true)),
-    ("SparseLengthsWeightedSum8BitsRowwise", |cx| rowwise(cx, true)),
-    ("SparseLengthsWeightedSumFused4BitRowwise", |cx| fused(cx, true, ElemKind::UInt4FusedFP16Q)),
-    ("SparseLengthsWeightedSumFused8BitRowwise", |cx| fused(cx, true, ElemKind::UInt8FusedQ)),
+    ("BatchBoxCox", Rule::One(box_cox)),
+    ("Embedding", Rule::One(embedding)),
+    ("EmbeddingBag", Rule::One(bag)),
+    ("LengthsRangeFill", Rule::One(range_fill)),
+    ("LengthsSum", Rule::One(lengths_sum)),
+    ("LengthsToRanges", Rule::One(to_ranges)),
+    ("SparseLengthsSum", Rule::One(|node| looked_up(node, false, plain))),
+    ("SparseLengthsSum8BitsRowwise", Rule::One(|node| looked_up(node, false, scaled))),
+    ("SparseLengthsSumFused4BitRowwise", Rule::One(|node| looked_up(node, false, packed_4))),
+    ("SparseLengthsSumFused8BitRowwise", Rule::One(|node| looked_up(node, false, packed_8))),
+    ("SparseLengthsWeightedSum", Rule::One(|node| looked_up(node, true, plain))),
+    ("SparseLengthsWeightedSum8BitsRowwise", Rule::One(|node| looked_up(node, true, scaled))),
+    ("SparseLengthsWeightedSumFused4BitRowwise", Rule::One(|node| looked_up(node, true, packed_4))),
+    ("SparseLengthsWeightedSumFused8BitRowwise", Rule::One(|node| looked_up(node, true, packed_8))),
 ];
 
-/// A table, the selected rows, and how many of them each sum has.
-struct Lookup {
-    data: Value,
-    weights: Option<Value>,
-    indices: Value,
-    lengths: Value,
-    /// The number of sums.
-    count: i64,
+/// Returns rows of the table by index, as floats. The number is that of an input with scales of rows, if there is one.
+type Rows = fn(&mut Node<'_>, &Value, usize) -> Outcome;
+
+fn plain(node: &mut Node<'_>, indices: &Value, _: usize) -> Outcome {
+    let data = node.input(0)?;
+    node.gather(&data, indices, 0)
 }
 
-fn lookup(cx: &mut Cx<'_>, is_weighted: bool) -> Result<Lookup, Fault> {
+/// Rows of bytes whose scale and offset are a row of another input; the offset is added.
+fn scaled(node: &mut Node<'_>, indices: &Value, scales: usize) -> Outcome {
+    let (data, scales) = (node.input(0)?, node.input(scales)?);
+    expect_bytes(&data)?;
+    expect_dim(&scales, 1, 2, "a scale and a bias: a row")?;
+    if let Some(rows) = data.size(0)? {
+        expect_dim(&scales, 0, rows, "a scale and a bias for each row: a table")?;
+    }
+    let rows = node.gather(&data, indices, 0)?;
+    let mut rows = node.cast(&rows, DType::Float32)?;
+    let scales = node.gather(&scales, indices, 0)?;
+    for (kind, column) in [("Mul", 0), ("Add", 1)] {
+        let part = node.slice(&scales, 1, column, column + 1)?;
+        let part = match rank(&rows)? {
+            2 => part,
+            _ => {
+                let part = node.reshape(&part, &[-1])?;
+                node.along_rows(&part, &rows)?
+            }
+        };
+        rows = node.call(kind, &[&rows, &part], [])?;
+    }
+    Ok(rows)
+}
+
+fn packed_8(node: &mut Node<'_>, indices: &Value, _: usize) -> Outcome {
+    packed(node, indices, Packing { bits: 8, size: 4 })
+}
+
+fn packed_4(node: &mut Node<'_>, indices: &Value, _: usize) -> Outcome {
+    packed(node, indices, Packing { bits: 4, size: 2 })
+}
+
+fn packed(node: &mut Node<'_>, indices: &Value, packing: Packing) -> Outcome {
+    let data = node.input(0)?;
+    expect_bytes(&data)?;
+    expect_rank(&data, 2, "a table of rows")?;
+    let rows = node.gather(&data, indices, 0)?;
+    node.unpacked_rows(&rows, packing)
+}
+
+fn expect_bytes(data: &Value) -> Outcome<()> {
+    match data.dtype() {
+        DType::Uint8 => Ok(()),
+        other => Err(format!("expected a table of uint8, found {other}").into()),
+    }
+}
+
+/// Fails unless a value is a list of integers of 32 or 64 bits.
+pub(super) fn expect_integers(value: &Value, what: &str) -> Outcome<()> {
+    expect_rank(value, 1, what)?;
+    match value.dtype() {
+        DType::Int32 | DType::Int64 => Ok(()),
+        other => Err(format!("expected integers as {what}, found {other}").into()),
+    }
+}
+
+/// Sums rows, weighted or not, by the groups of the lengths.
+fn looked_up(node: &mut Node<'_>, is_weighted: bool, rows: Rows) -> Outcome {
     let shift = usize::from(is_weighted);
-    let data = cx.input(0)?;
-    let weights = if is_weighted { Some(cx.input(1)?) } else { None };
-    let (indices, lengths) = (cx.input(1 + shift)?, cx.input(2 + shift)?);
-    expect_rank(cx, indices, 1, "indices")?;
-    expect_rank(cx, lengths, 1, "lengths")?;
-    for (value, what) in [(indices, "indices"), (lengths, "lengths")] {
-        let kind = cx.type_of(value).kind;
-        if !matches!(kind, ElemKind::Int32I | ElemKind::Int64I) {
-            return Err(format!("expected integers as {what}, found {}", kind.name()).into());
-        }
-    }
-    if let Some(weights) = weights
-        && cx.shape(weights) != cx.shape(indices)
-    {
-        let found = cx.shape(weights);
-        return Err(format!("expected a weight for each index, found {found:?}").into());
-    }
-    if cx.rank(data) == 0 {
+    let data = node.input(0)?;
+    let (indices, lengths) = (node.input(1 + shift)?, node.input(2 + shift)?);
+    expect_integers(&indices, "indices")?;
+    expect_integers(&lengths, "lengths")?;
+    if rank(&data)? == 0 {
         return Err("expected a table, found a scalar".into());
     }
-    let count = cx.dim(lengths, 0)?;
-    Ok(Lookup { data, weights, indices, lengths, count })
+    let weights = if is_weighted { Some(node.input(1)?) } else { None };
+    let count = node.size_of(&indices, 0)?;
+    let segments = node.segments_of(&lengths, &count)?;
+    grouped(node, &segments, weights.as_ref(), &indices, (rows, 3 + shift))
 }
 
-/// The members that describe the lengths.
-fn lengths_members(cx: &Cx<'_>) -> Result<Vec<(&'static str, MemberValue)>, Fault> {
-    let mode = if cx.flag("length1", false)? { "AllOne" } else { "Variable" };
-    Ok(vec![
-        ("LengthsMode", MemberValue::Text(mode.to_owned())),
-        ("AvgLength", MemberValue::Float(cx.float("average_lookup_length", f32::NAN)?)),
-    ])
-}
-
-fn quantized_members(cx: &Cx<'_>) -> Result<Vec<(&'static str, MemberValue)>, Fault> {
-    let mut members = vec![("UseFP16Accumulation", MemberValue::Int(0))];
-    members.extend(lengths_members(cx)?);
-    Ok(members)
-}
-
-fn plain(cx: &mut Cx<'_>, is_weighted: bool) -> Outcome {
-    let of = lookup(cx, is_weighted)?;
-    let mut shape = cx.shape(of.data);
-    shape.iter_mut().take(1).for_each(|dim| *dim = of.count);
-    let result = cx.shaped(of.data, shape);
-    let members = lengths_members(cx)?;
-    one(match of.weights {
-        None => {
-            let inputs = [of.data, of.indices, of.lengths];
-            cx.node("SparseLengthsSum", "", &inputs, members, result)?
-        }
-        Some(weights) => {
-            let inputs = [of.data, weights, of.indices, of.lengths];
-            cx.node("SparseLengthsWeightedSum", "", &inputs, members, result)?
-        }
-    })
-}
-
-fn fused(cx: &mut Cx<'_>, is_weighted: bool, kind: ElemKind) -> Outcome {
-    let of = lookup(cx, is_weighted)?;
-    let shape = cx.shape(of.data);
-    let &[rows, width] = &*shape else {
-        return Err(format!("expected a table of rows, found {shape:?}").into());
-    };
-    let found = cx.type_of(of.data).kind;
-    if found != ElemKind::UInt8Q && found != kind {
-        return Err(format!("expected a table of uint8, found {}", found.name()).into());
-    }
-    if !matches!(cx.graph.source(of.data), Source::Constant(_) | Source::Placeholder(_)) {
-        return Err("expected a stored table, found a computed one".into());
-    }
-    let quantization = Some((0.0, 0));
-    cx.graph.retype(of.data, Type { quantization, ..of_kind(kind, vec![rows, width]) });
-    let (columns, result_kind) = match kind {
-        ElemKind::UInt4FusedFP16Q => {
-            (width.checked_sub(4).and_then(|it| it.checked_mul(2)), ElemKind::Float16)
-        }
-        _ => (width.checked_sub(8), ElemKind::Float),
-    };
-    let columns = columns.filter(|columns| *columns > 0);
-    let columns = columns.ok_or_else(|| format!("rows of {width} bytes have no scales"))?;
-    let result = of_kind(result_kind, vec![of.count, columns]);
-    let members = quantized_members(cx)?;
-    let mut value = match of.weights {
-        None => {
-            let inputs = [of.data, of.indices, of.lengths];
-            cx.node("FusedRowwiseQuantizedSparseLengthsSum", "", &inputs, members, result)?
-        }
-        Some(weights) => {
-            let inputs = [of.data, weights, of.indices, of.lengths];
-            let kind = "FusedRowwiseQuantizedSparseLengthsWeightedSum";
-            cx.node(kind, "", &inputs, members, result)?
-        }
-    };
-    if result_kind != ElemKind::Float {
-        value = cx.convert(value, ElemKind::Float, "")?;
-    }
-    one(value)
-}
-
-fn rowwise(cx: &mut Cx<'_>, is_weighted: bool) -> Outcome {
-    let of = lookup(cx, is_weighted)?;
-    let scales = cx.input(3 + usize::from(is_weighted))?;
-    let mut shape = cx.shape(of.data);
-    let rows = cx.dim(of.data, 0)?;
-    if cx.shape(scales) != [rows, 2] {
-        let found = cx.shape(scales);
-        return Err(format!(
-            "expected a scale and a bias for each of {rows} rows, found {found:?}"
-        )
-        .into());
-    }
-    let found = cx.type_of(of.data).kind;
-    if found != ElemKind::UInt8Q {
-        return Err(format!("expected a table of uint8, found {}", found.name()).into());
-    }
-    let mut column = |at: i64, name: &str| {
-        let part = cx.slice(scales, vec![0, at], vec![rows, 1], name)?;
-        cx.reshape_always(part, &[rows], &format!("{name}_1D"))
-    };
-    let (scale, bias) = (column(0, "scale")?, column(1, "bias")?);
-    let weights = match of.weights {
-        Some(weights) => weights,
-        None => {
-            let ones = of_kind(ElemKind::Float, cx.shape(of.indices));
-            cx.splat(1.0, ones, "ones")?
-        }
-    };
-    shape.iter_mut().take(1).for_each(|dim| *dim = of.count);
-    let inputs = [of.data, scale, bias, weights, of.indices, of.lengths];
-    let members = quantized_members(cx)?;
-    let result = of_kind(ElemKind::Float, shape);
-    one(cx.node("RowwiseQuantizedSparseLengthsWeightedSum", "", &inputs, members, result)?)
-}
-
-fn embedding(cx: &mut Cx<'_>) -> Outcome {
-    let (weights, indices) = (cx.input(0)?, cx.input(1)?);
-    expect_rank(cx, weights, 2, "weights")?;
-    for name in ["scale", "sparse"] {
-        if cx.flag(name, false)? {
-            return Err(format!("Glow has no `{name}` for `Embedding`").into());
-        }
-    }
-    let mut shape = cx.shape(indices);
-    shape.push(cx.dim(weights, 1)?);
-    let of = cx.shaped(weights, shape);
-    let members = vec![
-        ("PadIdx", MemberValue::Int(cx.int("padIdx", -1)?)),
-        ("Scale", MemberValue::Int(0)),
-        ("Sparse", MemberValue::Int(0)),
-    ];
-    one(cx.node("Embedding", "", &[weights, indices], members, of)?)
-}
-
-fn bag(cx: &mut Cx<'_>) -> Outcome {
-    let inputs = [cx.input(0)?, cx.input(1)?, cx.input(2)?, cx.input(3)?];
-    let [data, weights, indices, offsets] = inputs;
-    for (value, what) in [(weights, "weights"), (indices, "indices"), (offsets, "offsets")] {
-        expect_rank(cx, value, 1, what)?;
-    }
-    if cx.rank(data) == 0 {
-        return Err("expected a table, found a scalar".into());
-    }
-    let mut shape = cx.shape(data);
-    let count = cx.dim(offsets, 0)?;
-    shape.iter_mut().take(1).for_each(|dim| *dim = count);
-    let of = cx.shaped(data, shape);
-    let mut members = vec![("HasEndOffset", MemberValue::Int(0))];
-    members.extend(lengths_members(cx)?);
-    one(cx.node("EmbeddingBag", "", &inputs, members, of)?)
-}
-
-fn to_ranges(cx: &mut Cx<'_>) -> Outcome {
-    let lengths = cx.input(0)?;
-    expect_rank(cx, lengths, 1, "lengths")?;
-    let of = cx.shaped(lengths, vec![cx.dim(lengths, 0)?, 2]);
-    one(cx.node("LengthsToRanges", "", &[lengths], Vec::new(), of)?)
-}
-
-fn range_fill(cx: &mut Cx<'_>) -> Outcome {
-    let lengths = cx.input(0)?;
-    expect_rank(cx, lengths, 1, "lengths")?;
-    let size = cx.int("maxOutputSize", -1)?;
-    if !(0..=i64::from(u32::MAX)).contains(&size) {
-        return Err("expected `maxOutputSize`: shapes of Glow are fixed".into());
-    }
-    let of = cx.shaped(lengths, vec![size]);
-    one(cx.node("LengthsRangeFill", "", &[lengths], Vec::new(), of)?)
-}
-
-fn lengths_sum(cx: &mut Cx<'_>) -> Outcome {
-    let (data, lengths) = (cx.input(0)?, cx.input(1)?);
-    expect_rank(cx, lengths, 1, "lengths")?;
-    if cx.rank(data) == 0 {
-        return Err("expected rows, found a scalar".into());
-    }
-    let mut shape = cx.shape(data);
-    let count = cx.dim(lengths, 0)?;
-    shape.iter_mut().take(1).for_each(|dim| *dim = count);
-    let of = cx.shaped(data, shape);
-    one(cx.node("LengthsSum", "", &[data, lengths], Vec::new(), of)?)
-}
-
-fn box_cox(cx: &mut Cx<'_>) -> Outcome {
-    let inputs = [cx.input(0)?, cx.input(1)?, cx.input(2)?];
-    let [data, ..] = inputs;
-    expect_rank(cx, data, 2, "data")?;
-    let columns = cx.dim(data, 1)?;
-    for operand in inputs.into_iter().skip(1) {
-        if cx.shape(operand) != [columns] {
+/// Sums the rows of each group.
+fn grouped(
+    node: &mut Node<'_>,
+    segments: &Segments,
+    weights: Option<&Value>,
+    indices: &Value,
+    (rows, scales): (Rows, usize),
+) -> Outcome {
+    let numbers = segments.numbers(node, indices)?;
+    let mut values = rows(node, &numbers, scales)?;
+    if let Some(weights) = weights {
+        expect_rank(weights, 1, "weights")?;
+        if let (Some(found), Some(count)) = (weights.size(0)?, indices.size(0)?)
+            && found != count
+        {
             return Err(
-                format!("expected {columns} elements, found {:?}", cx.shape(operand)).into()
+                format!("expected a weight for each of {count} indices, found {found}").into()
             );
         }
+        let weights = node.cast(weights, values.dtype())?;
+        let weights = node.along_rows(&weights, &values)?;
+        values = node.mul(&values, &weights)?;
     }
-    let of = cx.type_of(data);
-    one(cx.node("BatchBoxCox", "", &inputs, vec![("Epsilon", MemberValue::Float(1e-6))], of)?)
+    segments.sum(node, &values)
+}
+
+fn embedding(node: &mut Node<'_>) -> Outcome {
+    let [weights, indices] = node.exactly()?;
+    expect_rank(&weights, 2, "weights")?;
+    for name in ["scale", "sparse"] {
+        if node.flag(name, false)? {
+            return Err(format!("`{name}` is not supported").into());
+        }
+    }
+    node.gather(&weights, &indices, 0)
+}
+
+fn bag(node: &mut Node<'_>) -> Outcome {
+    let [data, weights, indices, offsets] = node.exactly()?;
+    for (value, what) in [(&indices, "indices"), (&offsets, "offsets")] {
+        expect_integers(value, what)?;
+    }
+    if rank(&data)? == 0 {
+        return Err("expected a table, found a scalar".into());
+    }
+    let count = node.size_of(&indices, 0)?;
+    let segments = node.segments_from(&offsets, &count, false)?;
+    grouped(node, &segments, Some(&weights), &indices, (plain, 0))
+}
+
+/// The start and the length of each group.
+fn to_ranges(node: &mut Node<'_>) -> Outcome {
+    let lengths = node.input(0)?;
+    expect_integers(&lengths, "lengths")?;
+    let axis = node.long(0);
+    let starts = node.call("CumSum", &[&lengths, &axis], [int("exclusive", 1)])?;
+    node.stacked(&[&starts, &lengths])
+}
+
+/// The position of each row within its group. There are as many as `maxOutputSize` in Glow.
+fn range_fill(node: &mut Node<'_>) -> Outcome {
+    let lengths = node.input(0)?;
+    expect_integers(&lengths, "lengths")?;
+    let rows = rows_of(node, &lengths)?;
+    let segments = node.segments_of(&lengths, &rows)?;
+    let within = segments.within(node)?;
+    let numbers = segments.numbers(node, &within)?;
+    node.cast(&numbers, lengths.dtype())
+}
+
+/// Returns how many rows groups have together, or `maxOutputSize`, which Glow needs.
+pub(super) fn rows_of(node: &mut Node<'_>, lengths: &Value) -> Outcome<Size> {
+    if node.has("maxOutputSize") {
+        return node.int_in("maxOutputSize", 0..=i64::from(u32::MAX), 0).map(Size::Known);
+    }
+    let lengths = node.cast(lengths, DType::Int64)?;
+    let axes: Vec<i64> = (0..rank(&lengths)?).collect();
+    node.reduce("ReduceSum", &lengths, &axes, false).map(Size::Value)
+}
+
+fn lengths_sum(node: &mut Node<'_>) -> Outcome {
+    let [data, lengths] = node.exactly()?;
+    expect_integers(&lengths, "lengths")?;
+    if rank(&data)? == 0 {
+        return Err("expected rows, found a scalar".into());
+    }
+    let rows = node.size_of(&data, 0)?;
+    let segments = node.segments_of(&lengths, &rows)?;
+    segments.sum(node, &data)
+}
+
+/// `(max(x + shift, 1e-6)^lambda - 1) / lambda`, and the logarithm where lambda is 0.
+fn box_cox(node: &mut Node<'_>) -> Outcome {
+    const LEAST: f64 = 1e-6;
+    let [x, lambda, shift] = node.exactly()?;
+    expect_rank(&x, 2, "data")?;
+    if let Some(columns) = x.size(1)? {
+        expect_dim(&lambda, 0, columns, "the first parameter")?;
+        expect_dim(&shift, 0, columns, "the second parameter")?;
+    }
+    let moved = node.add(&x, &shift)?;
+    let least = node.number(x.dtype(), LEAST)?;
+    let moved = node.call("Max", &[&moved, &least], [])?;
+    let (zero, one) = (node.number(x.dtype(), 0.0)?, node.number(x.dtype(), 1.0)?);
+    let is_zero = node.call("Equal", &[&lambda, &zero], [])?;
+    let divisor = node.choose(&is_zero, &one, &lambda)?;
+    let power = node.call("Pow", &[&moved, &divisor], [])?;
+    let power = node.plus(&power, -1.0)?;
+    let power = node.div(&power, &divisor)?;
+    let logarithm = node.call("Log", &[&moved], [])?;
+    node.choose(&is_zero, &logarithm, &power)
 }

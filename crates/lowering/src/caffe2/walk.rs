@@ -1,270 +1,396 @@
-//! Walks the nets of a model operator by operator.
+//! The walk over the operators of the nets.
 
-use std::collections::HashMap;
+use std::borrow::Cow;
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::sync::Arc;
 
-use lodstone_model::{Model, Op, Program, Programs, Tensor};
+use lodstone_model::{
+    AttributeValue, Block, DType, Kind, Model, Op, Programs, Report, Tensor, TensorType, Var,
+};
 use lodstone_schema::onnx::infer::ValueInfo;
 use lodstone_schema::onnx::{place_of, quoted};
-use lodstone_schema::{Finding, Findings, caffe2};
+use lodstone_schema::{Code, Finding, Findings, Origin, Origins, caffe2};
 
-use super::{rules, weights};
-use crate::glow::from_onnx::finish::Saved;
-use crate::glow::from_onnx::graph::{Graph, Source, Value};
-use crate::glow::from_onnx::known::value_of;
-use crate::glow::from_onnx::names::Names;
-use crate::glow::from_onnx::op::{Cx, Entry, Fault};
-use crate::glow::from_onnx::walk::Walked;
+use super::inputs::{dims_by_use, dtype_by_use};
+use super::node::{Blob, Node, Outcome, Rule, check_size};
+use super::signed::{SHIFT, signed};
+use super::{RULES, missing};
+use crate::OperatorCoverage;
+use crate::onnx::quantization::Grid;
+use crate::onnx::{Graph, Value, blocks};
 
-/// An operator or an input without an equivalent.
-struct Failure {
-    place: String,
-    /// The reason; `None` if it is only an operand without an equivalent.
-    what: Option<Finding>,
-    /// The failures of operands.
-    causes: Vec<usize>,
+/// Where the operators of the nets are.
+const STARTUP: &str = "the startup net";
+const MAIN: &str = "the graph";
+
+/// What the name of a blob stands for.
+#[derive(Clone, Debug)]
+enum Bound {
+    Blob(Blob),
+    /// It cannot be used, for this reason.
+    Unusable(Finding),
+    /// The result of an operator that could not be translated.
+    Failed,
 }
 
-struct Walk<'m> {
+/// Nets that are being translated.
+pub(super) struct Walk<'m> {
+    model: &'m Model,
+    main: &'m Block,
+    /// The operators of the startup net that are no constants.
+    computed: Vec<(usize, &'m Op)>,
     graph: Graph,
-    entries: Vec<Entry>,
-    /// The entries of blobs by name; a later write replaces an earlier one.
-    scope: HashMap<&'m str, usize>,
-    failures: Vec<Failure>,
+    /// The blobs; a later write replaces an earlier one.
+    scope: HashMap<String, Bound>,
+    inputs: Vec<Var>,
+    /// The constants that fills of the startup net hold.
+    parameters: HashMap<&'m str, Cow<'m, Tensor>>,
+    stored: HashMap<String, Blob>,
+    /// The operators that write a blob last.
+    last: HashMap<&'m str, *const Op>,
     findings: Findings,
-}
-
-/// Walks the nets of a model.
-///
-/// # Errors
-/// All operators that outputs depend on and that have no equivalent, with their places.
-pub(super) fn walk(model: &Model) -> Result<Walked, Findings> {
-    let mut findings = Findings::default();
-    let main = model.main().and_then(|program| Some((program, program.blocks.first()?)));
-    let Some((program, main)) = main else {
-        findings.add("the model", "expected a net, found none");
-        return Err(findings);
-    };
-    if main.outputs.is_empty() {
-        findings.add("the net", "expected `external_output`, found none");
-        return Err(findings);
-    }
-    let startup = model.programs.get(Programs::STARTUP);
-    let mut walk = Walk::new(program, startup);
-    walk.inputs(program);
-    let names: Vec<String> = main.outputs.iter().map(|name| walk.graph.names.give(name)).collect();
-    walk.startup(model, startup);
-    for (number, op) in main.ops.iter().enumerate() {
-        walk.operator(op, &place_of("the graph", number, op));
-    }
-    let mut saved = Vec::new();
-    let mut reached = Vec::new();
-    for (original, name) in main.outputs.iter().zip(names) {
-        let value = match walk.scope.get(original.as_str()) {
-            Some(entry) => value_of(&mut walk.graph, &mut walk.entries, *entry),
-            None => Err("no operator writes it".into()),
-        };
-        match value {
-            Ok(value) => saved.push(Saved { original: original.clone(), name, value }),
-            Err(Fault::Before(place)) => reached.push(place),
-            Err(Fault::What(what)) => {
-                walk.findings.add(format!("the graph, output {}", quoted(original)), what);
-            }
-        }
-    }
-    walk.report(reached);
-    if !walk.findings.is_empty() {
-        return Err(walk.findings);
-    }
-    Ok(walk.finish(saved))
+    covered: Option<BTreeMap<(usize, usize), OperatorCoverage>>,
 }
 
 impl<'m> Walk<'m> {
-    fn new(main: &'m Program, startup: Option<&'m Program>) -> Self {
-        let ops = || startup.into_iter().chain([main]).flat_map(|program| program.ops());
-        let names = ops().map(|op| op.name.clone()).filter(|name| !name.is_empty());
-        Self {
-            graph: Graph::new(Names::new(names), ops().count()),
-            entries: Vec::new(),
+    /// Starts to translate the nets of a model.
+    ///
+    /// # Errors
+    /// If there is no net, or it has no outputs.
+    pub(super) fn new(model: &'m Model) -> Result<Self, Findings> {
+        let mut findings = Findings::default();
+        let Some(main) = model.main().and_then(|program| program.blocks.first()) else {
+            findings.add("the model", "expected a net, found none");
+            return Err(findings);
+        };
+        if main.outputs.is_empty() {
+            findings.add("the net", "expected `external_output`, found none");
+            return Err(findings);
+        }
+        let startup = model.programs.get(Programs::STARTUP);
+        let startup = startup.and_then(|startup| startup.blocks.first());
+        let mut graph = Graph::symbolic();
+        graph.names.take("");
+        let blocks = || startup.into_iter().chain([main]);
+        for op in blocks().flat_map(|block| &block.ops) {
+            op.writes().chain([op.name.as_str()]).for_each(|name| graph.names.take(name));
+        }
+        let vars = main.vars.iter().map(|var| var.name.as_str());
+        let names = model.parameters.iter().map(|parameter| parameter.name.as_str());
+        vars.chain(names).for_each(|name| graph.names.take(name));
+        let mut last: HashMap<&str, *const Op> = HashMap::new();
+        for op in blocks().flat_map(|block| &block.ops) {
+            last.extend(op.writes().map(|name| (name, std::ptr::from_ref(op))));
+        }
+        let mut walk = Self {
+            model,
+            main,
+            computed: Vec::new(),
+            graph,
             scope: HashMap::new(),
-            failures: Vec::new(),
-            findings: Findings::default(),
-        }
-    }
-
-    fn add(&mut self, name: &'m str, entry: Entry) {
-        self.entries.push(entry);
-        self.scope.insert(name, self.entries.len() - 1);
-    }
-
-    fn weight(&mut self, name: &'m str, tensor: &Tensor, fill: Option<&Op>) {
-        let entry = weights::entry(name, tensor, fill).unwrap_or_else(|finding| {
-            let place = format!("the weight {}", quoted(name));
-            let fault = Some(self.fail(&place, Some(finding), Vec::new()));
-            Entry { name: name.to_owned(), fault, ..Entry::default() }
-        });
-        self.add(name, entry);
-    }
-
-    fn fail(&mut self, place: &str, what: Option<Finding>, causes: Vec<usize>) -> usize {
-        self.failures.push(Failure { place: place.to_owned(), what, causes });
-        self.failures.len() - 1
-    }
-
-    /// Adds the inputs that are fed.
-    fn inputs(&mut self, program: &'m Program) {
-        let Some(main) = program.blocks.first() else { return };
-        for var in main.vars.iter().filter(|var| !var.persistable) {
-            let name = var.name.as_str();
-            let entry = Entry { name: name.to_owned(), ..Entry::default() };
-            let is_read = main.ops.iter().any(|op| op.input("").contains(&var.name))
-                || main.outputs.contains(&var.name);
-            let entry = match weights::placeholder(&mut self.graph, var, main) {
-                Ok(value) => Entry { value: Some(value), ..entry },
-                Err(what) => {
-                    let place = format!("the graph, input {}", quoted(name));
-                    let fault = self.fail(&place, Some(what), Vec::new());
-                    Entry { fault: Some(fault), ..entry }
-                }
-            };
-            if is_read || entry.value.is_some() {
-                self.add(name, entry);
-            }
-        }
-    }
-
-    /// Adds the weights, and walks the operators of the startup net that compute other blobs.
-    fn startup(&mut self, model: &'m Model, startup: Option<&'m Program>) {
-        let stored: HashMap<&str, &Tensor> =
-            model.parameters.iter().map(|it| (it.name.as_str(), &it.tensor)).collect();
-        let main = startup.and_then(|startup| startup.blocks.first());
-        let ops = main.map_or(&[][..], |main| main.ops.as_slice());
-        let mut last = HashMap::new();
-        for (number, op) in ops.iter().enumerate() {
-            last.extend(op.writes().map(|name| (name, number)));
-        }
-        let is_added = |name: &str| !last.contains_key(name);
-        for parameter in model.parameters.iter().filter(|it| is_added(&it.name)) {
-            self.weight(&parameter.name, &parameter.tensor, None);
-        }
-        let fed: Vec<&str> = self.scope.keys().copied().collect();
-        for (number, op) in ops.iter().enumerate() {
-            let output = op.output("").first().map(String::as_str);
-            let is_last = output.is_some_and(|name| last.get(name) == Some(&number));
-            let tensor =
-                output.filter(|_| is_last).and_then(|name| Some((name, *stored.get(name)?)));
-            match tensor {
-                Some((name, tensor)) if weights::is_stored(op, tensor) => {
-                    self.weight(name, tensor, Some(op));
-                }
-                // The placeholder of an input.
-                _ if op.input("").is_empty() && output.is_some_and(|name| fed.contains(&name)) => {}
-                _ => self.operator(op, &place_of("the startup net", number, op)),
-            }
-        }
-    }
-
-    /// Translates an operator, and binds its outputs.
-    fn operator(&mut self, op: &'m Op, place: &str) {
-        let mut inputs = Vec::new();
-        let mut absent = None;
-        for name in op.input("") {
-            let entry = self.scope.get(name.as_str()).copied();
-            if entry.is_none() {
-                absent = absent.or(Some(format!("value {} does not exist", quoted(name))));
-            }
-            inputs.push(entry);
-        }
-        let outcome = match (rules::rule(&op.kind), absent) {
-            (None, _) => Err(rules::missing(&op.kind).unwrap_or_else(|| "no rule".into()).into()),
-            (Some(_), Some(absent)) => Err(absent.into()),
-            (Some(rule), None) => {
-                let checked = caffe2::check_arguments(op);
-                let base = match op.name.as_str() {
-                    "" => op.output("").first().cloned().unwrap_or_default(),
-                    name => name.to_owned(),
-                };
-                let mut cx = Cx {
-                    graph: &mut self.graph,
-                    entries: &mut self.entries,
-                    op,
-                    base,
-                    inputs: inputs.clone(),
-                    outputs: Vec::new(),
-                };
-                checked.map_err(Fault::from).and_then(|()| rule(&mut cx))
-            }
+            inputs: Vec::new(),
+            parameters: HashMap::new(),
+            stored: HashMap::new(),
+            last,
+            findings,
+            covered: None,
         };
-        let values = match outcome {
-            Ok(values) => values,
-            Err(fault) => {
-                let faults = inputs.iter().flatten().filter_map(|it| self.entries.get(*it)?.fault);
-                let mut causes: Vec<usize> = faults.collect();
-                let what = match fault {
-                    Fault::What(what) => Some(what),
-                    Fault::Before(cause) => {
-                        causes.push(cause);
-                        None
-                    }
-                };
-                let failure = self.fail(place, what, causes);
-                for name in op.writes() {
-                    let fault = Some(failure);
-                    self.add(name, Entry { name: name.to_owned(), fault, ..Entry::default() });
-                }
-                return;
-            }
-        };
-        for (index, name) in op.output("").iter().enumerate().filter(|(_, name)| !name.is_empty()) {
-            let entry = Entry { name: name.clone(), ..Entry::default() };
-            let entry = match values.get(index).copied().flatten() {
-                Some(value) => self.known(value, entry),
-                None => {
-                    let what = format!("Glow does not compute output {index}, {}", quoted(name));
-                    Entry { fault: Some(self.fail(place, Some(what.into()), Vec::new())), ..entry }
-                }
-            };
-            self.add(name, entry);
-        }
+        walk.constants(startup);
+        walk.fed();
+        Ok(walk)
     }
 
-    /// Completes the entry of a value: a constant stays known by its elements.
-    fn known(&self, value: Value, entry: Entry) -> Entry {
-        let constant = match self.graph.source(value) {
-            Source::Constant(number) => self.graph.constants.get(number),
-            _ => None,
-        };
-        let tensor = constant.map(|constant| constant.tensor.clone());
-        let info = tensor.as_ref().map(ValueInfo::of).unwrap_or_default();
-        Entry { value: Some(value), tensor, info, ..entry }
-    }
-
-    /// Reports all failures that the given ones come from.
-    fn report(&mut self, mut open: Vec<usize>) {
-        let mut seen = vec![false; self.failures.len()];
-        while let Some(number) = open.pop() {
-            if seen.get_mut(number).is_some_and(|seen| std::mem::replace(seen, true)) {
+    /// Binds the parameters, and finds the operators of the startup net that compute other blobs.
+    fn constants(&mut self, startup: Option<&'m Block>) {
+        let ops = startup.map_or(&[][..], |startup| startup.ops.as_slice());
+        let fills: HashMap<&str, &Op> =
+            ops.iter().flat_map(|op| op.writes().map(move |name| (name, op))).collect();
+        let fed =
+            |name: &str| self.main.vars.iter().any(|var| !var.persistable && var.name == name);
+        let mut kept = HashSet::new();
+        for parameter in self.model.parameters.iter().filter(|it| !fed(&it.name)) {
+            let (name, tensor) = (parameter.name.as_str(), &parameter.tensor);
+            let fill = fills.get(name);
+            if !matches!(tensor.kind, Kind::Dense) || fill.is_some_and(|op| op.reads().count() > 0)
+            {
                 continue;
             }
-            if let Some(failure) = self.failures.get(number) {
-                open.extend(&failure.causes);
-            }
+            kept.insert(name);
+            let is_unsigned = fill.is_some_and(|fill| fill.kind == "Int8GivenTensorFill")
+                && tensor.dtype == DType::Uint8;
+            let tensor = match is_unsigned {
+                true => Cow::Owned(signed(tensor)),
+                false => Cow::Borrowed(tensor),
+            };
+            let bound = match grid_of(fill.copied(), tensor.dtype) {
+                Ok(grid) => {
+                    let value = Value::new(name, ValueInfo::of(&tensor));
+                    self.stored.insert(name.to_owned(), Blob { value: value.clone(), grid });
+                    Bound::Blob(Blob { value, grid })
+                }
+                Err(finding) => Bound::Unusable(finding),
+            };
+            self.parameters.insert(name, tensor);
+            self.scope.insert(name.to_owned(), bound);
         }
-        for (failure, _) in self.failures.iter().zip(seen).filter(|(_, seen)| *seen) {
-            if let Some(what) = &failure.what {
-                self.findings.add(&failure.place, what.clone());
-            }
-        }
-        let is_silent = self.findings.is_empty() && !self.failures.is_empty();
-        debug_assert!(!is_silent || self.failures.iter().all(|it| it.what.is_some()));
+        // A blob that is fed needs no fill.
+        let is_done = |op: &Op| {
+            op.reads().count() == 0 && op.writes().all(|name| kept.contains(name) || fed(name))
+        };
+        self.computed = ops.iter().enumerate().filter(|(_, op)| !is_done(op)).collect();
     }
 
-    fn finish(self, outputs: Vec<Saved>) -> Walked {
-        let mut named: Vec<(String, Value)> = Vec::new();
-        for (name, entry) in &self.scope {
-            let value = self.entries.get(*entry).and_then(|entry| entry.value);
-            named.extend(value.map(|value| ((*name).to_owned(), value)));
+    /// Binds the inputs.
+    fn fed(&mut self) {
+        let main = self.main;
+        let read: HashSet<&str> = main
+            .ops
+            .iter()
+            .flat_map(Op::reads)
+            .chain(main.outputs.iter().map(String::as_str))
+            .collect();
+        for var in main.vars.iter().filter(|var| !var.persistable) {
+            let name = var.name.as_str();
+            let mut tensor = var.value.tensor_type().cloned().unwrap_or_else(TensorType::default);
+            if tensor.shape.is_none() {
+                let rank_of = |name: &str| self.parameters.get(name).map(|it| it.shape.len());
+                tensor.shape = dims_by_use(main, name, rank_of);
+            }
+            if tensor.shape.is_none() && !read.contains(name) {
+                continue;
+            }
+            let dtype = match tensor.dtype {
+                DType::Unspecified => dtype_by_use(main, name),
+                known => known,
+            };
+            let mut info = ValueInfo::tensor(dtype, tensor.shape);
+            self.inputs.push(Var {
+                name: var.name.clone(),
+                value: info.value.clone(),
+                ..Var::default()
+            });
+            self.graph.symbolize(&mut info);
+            let value = Value::new(name, info);
+            // What is fed has no scale in the net: its integers are its numbers.
+            let grid = (dtype == DType::Int8).then_some(Grid { scale: 1.0, zero: 0, dtype });
+            self.scope.insert(var.name.clone(), Bound::Blob(Blob { value, grid }));
         }
-        named.sort_by(|left, right| left.0.cmp(&right.0));
-        Walked { graph: self.graph, outputs, calls: 0, named, constants: Vec::new() }
     }
+
+    /// Returns the operators that outputs depend on: those of the startup net, and those of the main net.
+    fn needed(&self) -> HashSet<*const Op> {
+        let mut names: HashSet<&str> = self.main.outputs.iter().map(String::as_str).collect();
+        let mut ops = HashSet::new();
+        let startup = self.computed.iter().map(|(_, op)| *op);
+        for op in startup.chain(&self.main.ops).collect::<Vec<_>>().into_iter().rev() {
+            if op.writes().any(|name| names.contains(name)) {
+                for name in op.writes() {
+                    names.remove(name);
+                }
+                names.extend(op.reads());
+                ops.insert(std::ptr::from_ref(op));
+            }
+        }
+        ops
+    }
+
+    /// Translates the operators that outputs depend on.
+    pub(super) fn nets(&mut self) {
+        let needed = self.needed();
+        self.operators(&|op| needed.contains(&std::ptr::from_ref(op)));
+    }
+
+    /// Translates all operators, and returns what became of those of the main net.
+    pub(super) fn coverage(mut self) -> Vec<OperatorCoverage> {
+        self.covered = Some(BTreeMap::new());
+        self.operators(&|_| true);
+        self.covered.take().unwrap_or_default().into_values().collect()
+    }
+
+    fn operators(&mut self, is_needed: &dyn Fn(&Op) -> bool) {
+        let startup = self.computed.clone().into_iter().map(|(number, op)| (STARTUP, number, op));
+        let main = self.main.ops.iter().enumerate().map(|(number, op)| (MAIN, number, op));
+        for (net, number, op) in startup.chain(main).filter(|(.., op)| is_needed(op)) {
+            let before = self.graph.ops.len();
+            let outcome = self.operator(op);
+            if outcome.is_err() {
+                self.graph.take_back();
+                let failed = op.writes().map(|name| (name.to_owned(), Bound::Failed));
+                self.scope.extend(failed.collect::<Vec<_>>());
+            }
+            let finding = outcome.err().flatten();
+            if net == MAIN {
+                self.cover(number, op, before, finding.as_ref());
+            }
+            if let Some(finding) = finding {
+                self.findings.add(place_of(net, number, op), finding);
+            }
+        }
+    }
+
+    /// Translates an operator.
+    ///
+    /// # Errors
+    /// Why it could not be translated; `None` if an input could not be computed.
+    fn operator(&mut self, op: &'m Op) -> Result<(), Option<Finding>> {
+        let base = if op.name.is_empty() { op.writes().next() } else { Some(op.name.as_str()) };
+        self.graph.begin(base.unwrap_or(&op.kind));
+        let rule = RULES.get(&op.kind).ok_or_else(|| missing(&op.kind))?;
+        let mut inputs = Vec::new();
+        for (index, name) in op.input("").iter().enumerate() {
+            match self.scope.get(name) {
+                Some(Bound::Blob(blob)) => inputs.push(blob.clone()),
+                Some(Bound::Failed) => return Err(None),
+                Some(Bound::Unusable(finding)) => {
+                    return Err(Some(finding.clone().about_input(index)));
+                }
+                None => {
+                    let what = format!("value {} does not exist", quoted(name));
+                    return Err(Some(Finding::from(what).about_input(index)));
+                }
+            }
+        }
+        caffe2::check_arguments(op)?;
+        let mut node = Node { graph: &mut self.graph, op, inputs, parameters: &self.stored };
+        let results: Vec<Blob> = match rule {
+            Rule::One(rule) => vec![rule(&mut node)?.into()],
+            Rule::Many(rule) => rule(&mut node)?.into_iter().map(Blob::from).collect(),
+            Rule::Quantized(rule) => vec![rule(&mut node)?],
+        };
+        Ok(self.bind(op, &results)?)
+    }
+
+    /// Binds the outputs of an operator to its results.
+    fn bind(&mut self, op: &'m Op, results: &[Blob]) -> Outcome<()> {
+        for (index, name) in op.output("").iter().enumerate().filter(|(_, name)| !name.is_empty()) {
+            let Some(blob) = results.get(index) else {
+                let what = format!("output {index}, {}, is not computed", quoted(name));
+                self.scope.insert(name.clone(), Bound::Unusable(what.into()));
+                continue;
+            };
+            check_size(&blob.value)?;
+            let own = match (index, op.name.as_str()) {
+                (0, "") => name.as_str(),
+                (0, own) => own,
+                _ => "",
+            };
+            let is_last = self.last.get(name.as_str()) == Some(&std::ptr::from_ref(op));
+            let is_other = self.parameters.contains_key(name.as_str())
+                || self.inputs.iter().any(|input| input.name == *name);
+            let value = match is_last && !is_other {
+                true => self.graph.name(&blob.value, name, own)?,
+                false => {
+                    let name = self.graph.names.fresh(name);
+                    self.graph.name(&blob.value, &name, own)?
+                }
+            };
+            self.scope.insert(name.clone(), Bound::Blob(Blob { value, grid: blob.grid }));
+        }
+        Ok(())
+    }
+
+    /// Records what became of an operator of the main net; `before` is the number of operators that were emitted before.
+    fn cover(&mut self, number: usize, op: &Op, before: usize, finding: Option<&Finding>) {
+        let Some(covered) = &mut self.covered else { return };
+        let known = |name: &String| match self.scope.get(name) {
+            Some(Bound::Blob(blob)) => blob.value.known_dims().is_some(),
+            _ => false,
+        };
+        let is_open = !op.input("").iter().all(known);
+        // A net without declared shapes is no obstacle: they are given when it is exported.
+        let finding = finding.filter(|it| !is_open && it.code != Code::UnknownDims).cloned();
+        let finding = finding.or_else(|| RULES.get(&op.kind).is_none().then(|| missing(&op.kind)));
+        let opset = self.graph.opset_since(before).filter(|_| finding.is_none());
+        let (kind, domain, place) = (op.kind.clone(), op.domain.clone(), (0, number));
+        covered.insert(place, OperatorCoverage { domain, kind, place, opset, finding });
+    }
+
+    /// Returns the model and the origins of its values.
+    ///
+    /// # Errors
+    /// All findings of the walk, and outputs that nothing computes.
+    pub(super) fn finish(mut self, report: &mut Report) -> Result<(Model, Origins), Findings> {
+        let mut outputs: Vec<Value> = Vec::new();
+        for name in if self.findings.is_empty() { &*self.main.outputs } else { &[] } {
+            match self.output(name, &outputs) {
+                Ok(value) => {
+                    if value.name() != name {
+                        report.warn(format!(
+                            "the output {} is named {}: an input, a parameter or another output has its name",
+                            quoted(name),
+                            quoted(value.name())
+                        ));
+                    }
+                    outputs.push(value);
+                }
+                Err(finding) => {
+                    self.findings.add(format!("{MAIN}, output {}", quoted(name)), finding);
+                }
+            }
+        }
+        for var in &self.inputs {
+            if var.value.tensor_type().is_none_or(|it| it.shape.is_none()) {
+                let what = "its shape is unknown: nets declare none";
+                let place = format!("{MAIN}, input {}", quoted(&var.name));
+                self.findings.push(Finding::new(Code::UnknownDims, what).at(place));
+            }
+        }
+        if !self.findings.is_empty() {
+            return Err(self.findings);
+        }
+        let mut origins = Origins::default();
+        for (name, bound) in &self.scope {
+            if let Bound::Blob(blob) = bound {
+                origins.insert(0, name, Origin::Value(Arc::from(blob.value.name())));
+            }
+        }
+        let (ends, none) = ((self.inputs, outputs.as_slice()), HashMap::new());
+        let parameters = self.parameters.iter().map(|(name, it)| (*name, it.as_ref())).collect();
+        let model = blocks::assembled(self.model, self.graph, ends, Vec::new(), &parameters, &none);
+        model.map(|model| (model, origins)).map_err(|finding| {
+            let mut findings = Findings::default();
+            findings.add("the net", finding);
+            findings
+        })
+    }
+
+    /// Returns the value of an output, under a name that no other output has.
+    fn output(&mut self, name: &str, others: &[Value]) -> Outcome {
+        let value = match self.scope.get(name) {
+            Some(Bound::Blob(blob)) => blob.value.clone(),
+            Some(Bound::Unusable(finding)) => return Err(finding.clone()),
+            Some(Bound::Failed) => return Err(Finding::internal("its failure was not reported")),
+            None => return Err("no operator writes it".into()),
+        };
+        if value.rank().is_err() {
+            return Err(Finding::new(Code::UnknownDims, "its rank must be known"));
+        }
+        let is_written = self.graph.ops.iter().flat_map(Op::writes).any(|it| it == name);
+        if is_written && value.name() == name && !others.iter().any(|it| it.name() == name) {
+            return Ok(value);
+        }
+        let name = self.graph.names.fresh(name);
+        self.graph.begin(&name);
+        let copied = self.graph.call("Identity", &[&value], [])?;
+        self.graph.name(&copied, &name, &name)
+    }
+}
+
+/// Returns the grid of a constant that a quantized fill holds, by default of scale 1 and zero point 0.
+fn grid_of(fill: Option<&Op>, dtype: DType) -> Outcome<Option<Grid>> {
+    let Some(fill) = fill.filter(|fill| fill.kind.starts_with("Int8Given")) else {
+        return Ok(None);
+    };
+    let scale = match fill.attribute("Y_scale") {
+        None => 1.0,
+        Some(AttributeValue::Float(scale)) => *scale,
+        Some(_) => return Err("expected a float as `Y_scale`".into()),
+    };
+    let zero = match fill.attribute("Y_zero_point") {
+        None => 0,
+        Some(AttributeValue::Long(zero)) => *zero,
+        Some(_) => return Err("expected an integer as `Y_zero_point`".into()),
+    };
+    let shift = if dtype == DType::Int8 { SHIFT } else { 0 };
+    Grid::new(scale, zero.saturating_sub(shift.into()), dtype).map(Some)
 }

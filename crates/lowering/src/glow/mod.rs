@@ -5,12 +5,14 @@
 //! and become no nodes.
 
 pub(crate) mod elements;
+mod from_caffe2;
 pub(crate) mod from_onnx;
 mod kinds;
 mod to_onnx;
 
+pub(crate) use from_caffe2::from_caffe2;
 pub(crate) use from_onnx::from_onnx;
-pub(crate) use to_onnx::{DOMAIN, to_onnx};
+pub(crate) use to_onnx::to_onnx;
 
 use lodstone_model::Op;
 

@@ -1,9 +1,9 @@
 //! Writes the ONNX program as a model.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use lodstone_model::{Block, Model, Op, Parameter, Report, Var};
+use lodstone_model::{Model, Op, Report, Var};
 use lodstone_schema::mxnet::likely_parameters;
 use lodstone_schema::onnx::quoted;
 use lodstone_schema::{Code, Finding, Findings, Origin, Origins};
@@ -97,35 +97,10 @@ impl Walk<'_> {
 
     fn assemble(self, outputs: Vec<Value>) -> Result<(Model, Origins), Finding> {
         let origins = self.origins();
-        let main = Block {
-            parent: -1,
-            name: "main".to_owned(),
-            inputs: self.inputs.iter().map(|var| var.name.clone()).collect(),
-            outputs: outputs.iter().map(|value| value.name().to_owned()).collect(),
-            vars: self.inputs.into_iter().chain(outputs.iter().map(blocks::declared)).collect(),
-            ops: self.graph.ops,
-            ..Block::default()
-        };
-        let ordered = blocks::ordered(main, self.blocks)?;
-        let read: HashSet<&str> =
-            ordered.iter().flat_map(|block| &block.ops).flat_map(Op::reads).collect();
-        let mut kept: Vec<Parameter> = self
-            .parameters
-            .iter()
-            .filter(|(name, _)| read.contains(*name))
-            .map(|(name, tensor)| Parameter { name: (*name).to_owned(), tensor: (*tensor).clone() })
-            .collect();
-        kept.sort_by(|a, b| a.name.cmp(&b.name));
-        let made = self.graph.constants.into_iter().filter(|it| read.contains(it.name.as_str()));
-        let parameters: Vec<Parameter> = kept.into_iter().chain(made).collect();
-        let model = Model {
-            format: self.model.format.clone(),
-            programs: blocks::program(ordered, None)?.into(),
-            parameters,
-            files: self.model.files.clone(),
-            checksums: self.model.checksums.clone(),
-            ..Model::default()
-        };
+        let ends = (self.inputs, outputs.as_slice());
+        let none = HashMap::new();
+        let model =
+            blocks::assembled(self.model, self.graph, ends, self.blocks, &self.parameters, &none)?;
         Ok((model, origins))
     }
 

@@ -3,13 +3,14 @@
 use std::collections::{HashMap, HashSet};
 
 use lodstone_model::{
-    Attribute, AttributeValue, Block, ByteString, Dialect, Dim, Program, Topology, Var,
+    Attribute, AttributeValue, Block, ByteString, Dialect, Dim, Model, Op, Parameter, Program,
+    Tensor, Topology, Var,
 };
 use lodstone_schema::Finding;
 use lodstone_schema::numbers::exact;
 use lodstone_schema::onnx::ir_version_of_opset;
 
-use super::{OPSET, Value, is_unknown};
+use super::{Graph, OPSET, Value, is_unknown};
 
 /// The producer of exported programs.
 const PRODUCER: &str = "lodstone";
@@ -30,6 +31,51 @@ pub(crate) fn program(
         blocks,
         ..Topology::new(Dialect::Onnx)
     }))
+}
+
+/// Returns the model of a graph, with the parameters and constants that are read, and with names `swapped`.
+///
+/// # Errors
+/// If a block is lost.
+pub(crate) fn assembled(
+    model: &Model,
+    graph: Graph,
+    (inputs, outputs): (Vec<Var>, &[Value]),
+    inner: Vec<Block>,
+    parameters: &HashMap<&str, &Tensor>,
+    swapped: &HashMap<String, String>,
+) -> Result<Model, Finding> {
+    let main = Block {
+        parent: -1,
+        name: "main".to_owned(),
+        inputs: inputs.iter().map(|var| var.name.clone()).collect(),
+        outputs: outputs.iter().map(|value| value.name().to_owned()).collect(),
+        vars: inputs.into_iter().chain(outputs.iter().map(declared)).collect(),
+        ops: graph.ops,
+        ..Block::default()
+    };
+    let ordered = ordered(main, inner)?;
+    let read = ordered.iter().flat_map(|block| {
+        block.ops.iter().flat_map(Op::reads).chain(block.outputs.iter().map(String::as_str))
+    });
+    let read: HashSet<&str> = read.collect();
+    let kept = parameters.iter().filter(|(name, _)| read.contains(*name));
+    let mut kept: Vec<Parameter> = kept
+        .map(|(name, tensor)| Parameter { name: (*name).to_owned(), tensor: (*tensor).clone() })
+        .collect();
+    kept.sort_by(|a, b| a.name.cmp(&b.name));
+    let made = graph.constants.into_iter().filter(|it| read.contains(it.name.as_str()));
+    let parameters = kept.into_iter().chain(made).collect();
+    let mut program = program(ordered, None)?;
+    program.rename(swapped);
+    Ok(Model {
+        format: model.format.clone(),
+        programs: program.into(),
+        parameters,
+        files: model.files.clone(),
+        checksums: model.checksums.clone(),
+        ..Model::default()
+    })
 }
 
 /// Returns the declaration of a value.

@@ -6,10 +6,14 @@
 pub(crate) mod blocks;
 mod constants;
 mod derived;
+pub(crate) mod legacy_pads;
 pub(crate) mod normalization;
+pub(crate) mod packed_rows;
 pub(crate) mod pools;
+pub(crate) mod quantization;
 pub(crate) mod required;
 pub(crate) mod resizing;
+pub(crate) mod segments;
 mod shapes;
 mod sizes;
 #[cfg(test)]

@@ -177,6 +177,15 @@ impl Window {
         self.kernel
     }
 
+    pub(crate) fn stride(self) -> i64 {
+        self.stride
+    }
+
+    /// Returns the padding at the begin.
+    pub(crate) fn begin(self) -> i64 {
+        self.begin
+    }
+
     /// Returns the padding at the end.
     pub(crate) fn end(self) -> i64 {
         self.end
@@ -324,7 +333,7 @@ impl Window {
     }
 
     /// Whether no window begins behind the image, whatever its dim.
-    fn begins_inside(self) -> bool {
+    pub(crate) fn begins_inside(self) -> bool {
         self.end + self.stride <= self.reach()
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use lodstone_model::{Block, Model, Op, Parameter, Report, Var};
+use lodstone_model::{Model, Op, Report, Var};
 use lodstone_schema::onnx::quoted;
 use lodstone_schema::{Code, Finding, Findings, Origin, Origins};
 
@@ -153,41 +153,15 @@ impl Walk<'_> {
         swapped: &HashMap<String, String>,
     ) -> Result<(Model, Origins), Finding> {
         let origins = self.origins(swapped);
-        let main = Block {
-            parent: -1,
-            name: "main".to_owned(),
-            inputs: self.inputs.iter().map(|var| var.name.clone()).collect(),
-            outputs: outputs.iter().map(|value| value.name().to_owned()).collect(),
-            vars: self.inputs.into_iter().chain(outputs.iter().map(blocks::declared)).collect(),
-            ops: self.graph.ops,
-            ..Block::default()
-        };
-        let ordered = blocks::ordered(main, self.blocks)?;
-        let read: HashSet<&str> = ordered
-            .iter()
-            .flat_map(|block| {
-                block.ops.iter().flat_map(Op::reads).chain(block.outputs.iter().map(String::as_str))
-            })
-            .collect();
-        let mut kept: Vec<Parameter> = self
-            .parameters
-            .iter()
-            .filter(|(name, _)| read.contains(*name))
-            .map(|(name, tensor)| Parameter { name: (*name).to_owned(), tensor: (*tensor).clone() })
-            .collect();
-        kept.sort_by(|a, b| a.name.cmp(&b.name));
-        let made = self.graph.constants.into_iter().filter(|it| read.contains(it.name.as_str()));
-        let parameters: Vec<Parameter> = kept.into_iter().chain(made).collect();
-        let mut program = blocks::program(ordered, None)?;
-        program.rename(swapped);
-        let model = Model {
-            format: self.model.format.clone(),
-            programs: program.into(),
-            parameters,
-            files: self.model.files.clone(),
-            checksums: self.model.checksums.clone(),
-            ..Model::default()
-        };
+        let ends = (self.inputs, outputs.as_slice());
+        let model = blocks::assembled(
+            self.model,
+            self.graph,
+            ends,
+            self.blocks,
+            &self.parameters,
+            swapped,
+        )?;
         Ok((model, origins))
     }
 

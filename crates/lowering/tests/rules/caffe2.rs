@@ -8,13 +8,6 @@ use serde_json::Value as Json;
 use super::evaluate::{declare, difference, lowered, open};
 use super::{Case, root};
 
-/// Nets that are not supported, and why.
-const UNSUPPORTED: &[(&str, &str)] = &[
-    ("batch_dense", "Glow has results of one column only"),
-    ("lengths_range", "shapes of Glow are fixed"),
-    ("ranges", "shapes of Glow are fixed"),
-];
-
 pub(crate) fn cases() -> Vec<Case> {
     let text = std::fs::read(root().join("tests/golden/caffe2/cases.json")).unwrap();
     let cases: Vec<Json> = serde_json::from_slice(&text).unwrap();
@@ -32,13 +25,9 @@ fn case(case: Json) -> Case {
         let inputs = tensors(&case["inputs"]);
         declare(&mut model, &inputs);
         let near = case["tolerance"].as_f64().unwrap();
-        let name = case["name"].as_str().unwrap();
-        let reason = UNSUPPORTED.iter().find(|(known, _)| *known == name).map(|(_, why)| why);
-        let found = match (lowered(model, &inputs), reason) {
-            (Ok(found), None) => found,
-            (Err(error), Some(reason)) if error.contains(reason) => return None,
-            (Err(error), _) => return Some(error),
-            (Ok(_), Some(_)) => return Some("it is supported".to_owned()),
+        let found = match lowered(model, &inputs) {
+            Ok(found) => found,
+            Err(error) => return Some(error),
         };
         tensors(&case["outputs"]).into_iter().find_map(|(name, recorded)| {
             let Some((_, found)) = found.iter().find(|(found, _)| *found == name) else {

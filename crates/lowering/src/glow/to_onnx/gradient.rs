@@ -6,7 +6,7 @@
 use lodstone_model::DType;
 
 use super::node::{Node, Outcome, Rule, no_equivalent};
-use crate::onnx::{Value, int, text};
+use crate::onnx::{Size, Value, int, text};
 
 pub(super) const RULES: &[(&str, Rule)] = &[
     ("AddGrad", |n| pair(n, |_, grad| Ok([grad.clone(), grad.clone()]))),
@@ -244,25 +244,21 @@ fn lengths_sum(
     let [many] = n.ranked::<1>(indices)?;
     let (data, grad) = (n.real(0)?, n.real(lengths + 2)?);
     let (numbers, given) = (n.raw(indices)?, n.raw(lengths)?);
-    let segments = super::segments::by_lengths(n, &given, many)?;
+    let segments = n.segments_of(&given, &Size::Known(many))?;
     let numbers = segments.numbers(n, &numbers)?;
     let of_rows = segments.spread(n, &grad)?;
     let inside = segments.is_inside(n)?;
-    let mut aligned = vec![1; of_rows.rank()?.count()];
-    if let Some(first) = aligned.first_mut() {
-        *first = many;
-    }
-    let inside = n.reshape(&inside, &aligned)?;
+    let inside = n.along_rows(&inside, &of_rows)?;
     let zero = n.number(of_rows.dtype(), 0.0)?;
     let of_rows = n.choose(&inside, &of_rows, &zero)?;
     let mut added = of_rows.clone();
     if let Some(weights) = weights {
         let weights = n.real(weights)?;
-        let weights = n.reshape(&weights, &aligned)?;
+        let weights = n.along_rows(&weights, &of_rows)?;
         added = n.mul(&of_rows, &weights)?;
     }
     let dims = added.dims()?;
-    let places = n.reshape(&numbers, &aligned)?;
+    let places = n.along_rows(&numbers, &of_rows)?;
     let places = n.expand(&places, &dims)?;
     let shape = data.dims()?;
     let zeros = n.filled(data.dtype(), 0.0, &shape)?;

@@ -3,7 +3,7 @@
 use lodstone_model::DType;
 
 use super::node::{Node, Outcome, Rule, no_equivalent};
-use crate::onnx::{Value, int, text};
+use crate::onnx::{Size, Value, int, text};
 
 pub(super) const RULES: &[(&str, Rule)] = &[
     ("BatchSparseToDense", sparse_to_dense),
@@ -159,7 +159,7 @@ fn sparse_to_dense(n: &mut Node<'_>) -> Outcome {
     let [rows, columns] = n.out_ranked::<2>(0)?;
     let (lengths, numbers, values) = (n.raw(0)?, n.raw(1)?, n.real(2)?);
     let [many] = n.ranked::<1>(1)?;
-    let segments = super::segments::by_lengths(n, &lengths, many)?;
+    let segments = n.segments_of(&lengths, &Size::Known(many))?;
     let numbers = n.cast(&numbers, DType::Int64)?;
     let row = n.unsqueeze(&segments.number, &[-1])?;
     let column = n.unsqueeze(&numbers, &[-1])?;
@@ -178,7 +178,7 @@ fn split_labels(n: &mut Node<'_>) -> Outcome {
     let labels = n.int("NumLabels")?;
     let [many] = n.ranked::<1>(1)?;
     let (lengths, label, value) = (n.raw(0)?, n.raw(1)?, n.raw(2)?);
-    let segments = super::segments::by_lengths(n, &lengths, many)?;
+    let segments = n.segments_of(&lengths, &Size::Known(many))?;
     let label = n.cast(&label, DType::Int64)?;
     let label = n.unsqueeze(&label, &[1])?;
     let known = n.range(labels)?;

@@ -24,7 +24,6 @@ mod normalize;
 mod pool;
 mod quantize;
 mod reduce;
-mod segments;
 mod signal;
 mod sparse;
 mod storage;

@@ -1,12 +1,13 @@
 //! Sums over groups of rows, and operators on lengths of groups.
 
-use lodstone_model::{DType, Packing};
+use lodstone_model::{self as model, DType};
 use lodstone_schema::Finding;
 use lodstone_schema::numbers::length;
 
 use super::node::{Node, Outcome, Rule, no_equivalent};
-use super::segments::{Segments, by_lengths, by_offsets};
-use crate::onnx::{Value, int};
+use crate::onnx::packed_rows::Packing;
+use crate::onnx::segments::Segments;
+use crate::onnx::{Size, Value, int};
 
 pub(super) const RULES: &[(&str, Rule)] = &[
     ("BatchOneHot", one_hot),
@@ -48,11 +49,7 @@ fn scaled_rows(n: &mut Node<'_>, numbers: &Value) -> Outcome<Value> {
     for part in [scales, offsets] {
         let part = n.gather(&part, numbers, 0)?;
         let part = n.cast(&part, DType::Float32)?;
-        let mut dims = vec![1; rows.rank()?.count()];
-        if let (Some(first), Some(many)) = (dims.first_mut(), rows.dims()?.first()) {
-            *first = *many;
-        }
-        parts.push(n.reshape(&part, &dims)?);
+        parts.push(n.along_rows(&part, &rows)?);
     }
     let [scale, offset] = &parts[..] else {
         return Err(Finding::internal("a row does not have exactly a scale and an offset"));
@@ -63,92 +60,15 @@ fn scaled_rows(n: &mut Node<'_>, numbers: &Value) -> Outcome<Value> {
 
 /// Rows of integers that end with their scale and their offset, as the bytes of two floats.
 fn fused_rows(n: &mut Node<'_>, numbers: &Value) -> Outcome<Value> {
-    let [_, width] = n.ranked::<2>(0)?;
+    n.ranked::<2>(0)?;
     let kind = n.ty(0)?.kind;
-    let Some(Packing::RowwiseFused { bits, scale }) = kind.packing() else {
+    let Some(model::Packing::RowwiseFused { bits, scale }) = kind.packing() else {
         return Err(format!("expected rows with scales, found `{}`", kind.name()).into());
     };
     let size = if scale == DType::Float16 { 2 } else { 4 };
-    let elements = width - 2 * size;
-    if elements < 0 {
-        return Err("the rows are too short for a scale and an offset".into());
-    }
     let data = n.raw(0)?;
     let rows = n.gather(&data, numbers, 0)?;
-    let bytes = n.slice(&rows, 1, 0, elements)?;
-    let mut values = n.cast(&bytes, DType::Float32)?;
-    if bits == 4 {
-        values = halves(n, &values)?;
-    }
-    let scale = n.slice(&rows, 1, elements, elements + size)?;
-    let scale = number_of(n, &scale)?;
-    let offset = n.slice(&rows, 1, elements + size, width)?;
-    let offset = number_of(n, &offset)?;
-    let values = n.mul(&values, &scale)?;
-    n.add(&values, &offset)
-}
-
-/// Both halves of each byte, the low one first.
-fn halves(n: &mut Node<'_>, bytes: &Value) -> Outcome<Value> {
-    let sixteenth = n.times(bytes, 1.0 / 16.0)?;
-    let high = n.call("Floor", &[&sixteenth], [])?;
-    let shifted = n.times(&high, 16.0)?;
-    let low = n.sub(bytes, &shifted)?;
-    let (low, high) = (n.unsqueeze(&low, &[2])?, n.unsqueeze(&high, &[2])?);
-    let both = n.concat(&[&low, &high], 2)?;
-    let dims = bytes.dims()?;
-    let [rows, many] = dims[..] else {
-        return Err(format!("expected rows of bytes, found {dims:?}").into());
-    };
-    n.reshape(&both, &[rows, many.saturating_mul(2)])
-}
-
-/// Decodes the float in the four or two bytes of each row: `[rows, bytes]` become `[rows, 1]`.
-///
-/// ONNX has no operator for it. Sign, exponent and fraction are extracted by division; `float64` holds all intermediate
-/// values exactly.
-fn number_of(n: &mut Node<'_>, bytes: &Value) -> Outcome<Value> {
-    let dims = bytes.dims()?;
-    // The number of bytes, the bits of the fraction, the exponent bias.
-    let (count, fraction_bits, bias) = match dims[..] {
-        [_, 4] => (4, 23, 127.0),
-        [_, 2] => (2, 10, 15.0),
-        _ => return Err("expected 2 or 4 bytes".into()),
-    };
-    let places: Vec<f32> = (0..count).map(|byte| 256f32.powi(byte)).collect();
-    let places = n.singles(&places);
-    let places = n.cast(&places, DType::Float64)?;
-    let bits = n.cast(bytes, DType::Float64)?;
-    let bits = n.mul(&bits, &places)?;
-    let bits = n.reduce("ReduceSum", &bits, &[1], true)?;
-    let (sign, bits) = split(n, &bits, 2f64.powi(8 * count - 1))?;
-    let unit = 2f64.powi(fraction_bits);
-    let (exponent, fraction) = split(n, &bits, unit)?;
-    let fraction = n.times(&fraction, 1.0 / unit)?;
-    // Subnormal values have no leading one, and the exponent of the smallest normal value.
-    let zero = n.number(DType::Float64, 0.0)?;
-    let one = n.number(DType::Float64, 1.0)?;
-    let is_small = n.call("Equal", &[&exponent, &zero], [])?;
-    let leading = n.choose(&is_small, &zero, &one)?;
-    let exponent = n.call("Max", &[&exponent, &one], [])?;
-    let exponent = n.plus(&exponent, -bias)?;
-    let two = n.number(DType::Float64, 2.0)?;
-    let power = n.call("Pow", &[&two, &exponent], [])?;
-    let size = n.add(&leading, &fraction)?;
-    let size = n.mul(&size, &power)?;
-    let sign = n.times(&sign, -2.0)?;
-    let sign = n.plus(&sign, 1.0)?;
-    let number = n.mul(&size, &sign)?;
-    n.cast(&number, DType::Float32)
-}
-
-/// Splits integers into the parts above and below a power of two.
-fn split(n: &mut Node<'_>, value: &Value, power: f64) -> Outcome<(Value, Value)> {
-    let above = n.times(value, 1.0 / power)?;
-    let above = n.call("Floor", &[&above], [])?;
-    let taken = n.times(&above, power)?;
-    let below = n.sub(value, &taken)?;
-    Ok((above, below))
+    n.unpacked_rows(&rows, Packing { bits: bits.into(), size })
 }
 
 /// Sums weighted rows by index, in groups.
@@ -164,11 +84,7 @@ fn grouped(
     let mut values = rows(n, &numbers)?;
     if let Some(weights) = weights {
         let weights = n.real_as(weights, DType::Float32)?;
-        let mut dims = vec![1; values.rank()?.count()];
-        if let Some(first) = dims.first_mut() {
-            *first = segments.rows;
-        }
-        let weights = n.reshape(&weights, &dims)?;
+        let weights = n.along_rows(&weights, &values)?;
         values = n.mul(&values, &weights)?;
     }
     let sums = segments.sum(n, &values)?;
@@ -184,7 +100,7 @@ fn lengths_sum(
 ) -> Outcome {
     let [many] = n.ranked::<1>(indices)?;
     let lengths = n.raw(lengths)?;
-    let segments = by_lengths(n, &lengths, many)?;
+    let segments = n.segments_of(&lengths, &Size::Known(many))?;
     grouped(n, &segments, weights, indices, rows)
 }
 
@@ -192,7 +108,7 @@ fn bags(n: &mut Node<'_>, rows: Rows) -> Outcome {
     let [many] = n.ranked::<1>(2)?;
     let has_end = n.flag("HasEndOffset")?;
     let offsets = n.raw(3)?;
-    let segments = by_offsets(n, &offsets, many, has_end)?;
+    let segments = n.segments_from(&offsets, &Size::Known(many), has_end)?;
     grouped(n, &segments, Some(1), 2, rows)
 }
 
@@ -200,7 +116,7 @@ fn rows_sum(n: &mut Node<'_>) -> Outcome {
     let data = n.real(0)?;
     let many = *data.dims()?.first().unwrap_or(&0);
     let lengths = n.raw(1)?;
-    let segments = by_lengths(n, &lengths, many)?;
+    let segments = n.segments_of(&lengths, &Size::Known(many))?;
     let sums = segments.sum(n, &data)?;
     n.put(0, &sums)
 }
@@ -219,7 +135,7 @@ fn ranges(n: &mut Node<'_>) -> Outcome {
 fn range_fill(n: &mut Node<'_>) -> Outcome {
     let [rows] = n.out_ranked::<1>(0)?;
     let lengths = n.raw(0)?;
-    let segments = by_lengths(n, &lengths, rows)?;
+    let segments = n.segments_of(&lengths, &Size::Known(rows))?;
     let within = segments.within(n)?;
     let value = segments.numbers(n, &within)?;
     n.put(0, &value)
@@ -235,7 +151,7 @@ fn gather_ranges(n: &mut Node<'_>) -> Outcome {
     let lengths = n.slice(&ranges, 2, 1, 2)?;
     let starts = n.slice(&ranges, 2, 0, 1)?;
     let (flat, starts) = (n.reshape(&lengths, &[count])?, n.reshape(&starts, &[count])?);
-    let segments = by_lengths(n, &flat, many)?;
+    let segments = n.segments_of(&flat, &Size::Known(many))?;
     let (within, start) = (segments.within(n)?, segments.spread(n, &starts)?);
     let number = n.add(&within, &start)?;
     let number = segments.numbers(n, &number)?;
@@ -252,8 +168,9 @@ fn gather_ranges(n: &mut Node<'_>) -> Outcome {
 fn one_hot(n: &mut Node<'_>) -> Outcome {
     let [many] = n.ranked::<1>(2)?;
     let (data, lengths, values) = (n.raw(0)?, n.raw(1)?, n.raw(2)?);
-    let segments = by_lengths(n, &lengths, many)?;
-    let last = n.long(segments.groups.saturating_sub(1));
+    let segments = n.segments_of(&lengths, &Size::Known(many))?;
+    let groups = n.known_dim(&segments.starts, 0)?;
+    let last = n.long(groups.saturating_sub(1));
     let feature = n.call("Min", &[&segments.number, &last], [])?;
     let found = n.gather(&data, &feature, 1)?;
     // Raw integers are compared, as in Glow.
@@ -278,7 +195,7 @@ fn dense_mask(n: &mut Node<'_>) -> Outcome {
     if mask.is_empty() {
         return no_equivalent("its mask is empty");
     }
-    let segments = by_lengths(n, &lengths, many)?;
+    let segments = n.segments_of(&lengths, &Size::Known(many))?;
     let numbers = n.cast(&numbers, DType::Int64)?;
     let numbers = n.unsqueeze(&numbers, &[1])?;
     let mask = n.longs(mask);
@@ -289,8 +206,9 @@ fn dense_mask(n: &mut Node<'_>) -> Outcome {
     let has_column = n.cast(&has_column, DType::Bool)?;
     let inside = segments.is_inside(n)?;
     let has_place = n.call("And", &[&has_column, &inside], [])?;
+    let groups = n.known_dim(&segments.starts, 0)?;
     // Values without a column are written to an additional one at the end.
-    let all = segments.groups.checked_mul(columns).and_then(|all| all.checked_add(1));
+    let all = groups.checked_mul(columns).and_then(|all| all.checked_add(1));
     let all = all.ok_or("the result is too large")?;
     let (wide, nowhere) = (n.long(columns), n.long(all - 1));
     let row = n.mul(&segments.number, &wide)?;
@@ -319,7 +237,7 @@ fn permuted(n: &mut Node<'_>) -> Outcome {
     let ends = n.slice(&offsets, 0, 1, many)?;
     let lengths = n.sub(&ends, &starts)?;
     let (starts, lengths) = (n.gather(&starts, &order, 0)?, n.gather(&lengths, &order, 0)?);
-    let segments = by_lengths(n, &lengths, columns)?;
+    let segments = n.segments_of(&lengths, &Size::Known(columns))?;
     let (within, start) = (segments.within(n)?, segments.spread(n, &starts)?);
     let number = n.add(&within, &start)?;
     let value = n.gather(&data, &number, 1)?;
@@ -335,7 +253,7 @@ fn unary_bags(n: &mut Node<'_>) -> Outcome {
     let weights = n.reshape(&weights, &[tasks, size])?;
     let (table_offsets, offsets, numbers) = (n.raw(1)?, n.raw(2)?, n.raw(3)?);
     let [many] = n.ranked::<1>(3)?;
-    let segments = by_offsets(n, &offsets, many, true)?;
+    let segments = n.segments_from(&offsets, &Size::Known(many), true)?;
     let table_offsets = n.cast(&table_offsets, DType::Int64)?;
     let batches = n.long(batch.max(1));
     let table = n.div(&segments.number, &batches)?;

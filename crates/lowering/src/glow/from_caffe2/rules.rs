@@ -1,19 +1,19 @@
 //! The table of rules by kind, and what many rules need.
 
+use lodstone_schema::Finding;
 use lodstone_schema::glow::{ElemKind, Type};
 use lodstone_schema::numbers::length;
 use lodstone_schema::onnx::quoted;
 use lodstone_schema::places::at;
-use lodstone_schema::{Finding, caffe2};
 
-use super::weights::SHIFT;
 use super::{
     arithmetic, conv, fills, indexing, linear, normalize, pool, quantize, reduce, reshape, sparse,
     unary,
 };
+use crate::caffe2::signed::SHIFT;
 use crate::glow::from_onnx::graph::{MemberValue, Value};
 use crate::glow::from_onnx::op::{Cx, Fault, Rule};
-use crate::rules::{RuleName, Rules, families};
+use crate::rules::{Rules, families};
 
 /// All rules.
 static RULES: Rules<Rule> = Rules::new(&[families![
@@ -24,28 +24,6 @@ static RULES: Rules<Rule> = Rules::new(&[families![
 /// Returns the rule of an operator, if there is one.
 pub(super) fn rule(kind: &str) -> Option<Rule> {
     RULES.get(kind)
-}
-
-/// Returns the names of all rules.
-pub(super) fn names() -> impl Iterator<Item = RuleName> {
-    RULES.names()
-}
-
-/// Returns the name of the rule of an operator.
-pub(super) fn name(kind: &str) -> Option<RuleName> {
-    RULES.name(kind)
-}
-
-/// Returns why an operator has no rule; `None` if it has one.
-pub(super) fn missing(kind: &str) -> Option<Finding> {
-    if rule(kind).is_some() {
-        return None;
-    }
-    let what = match caffe2::is_known(kind) {
-        true => format!("the operator {} is not supported", quoted(kind)),
-        false => format!("Caffe2 has no operator {}", quoted(kind)),
-    };
-    Some(what.into())
 }
 
 /// Whether the channels are the last dim.

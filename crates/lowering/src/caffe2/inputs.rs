@@ -1,0 +1,75 @@
+//! Types of inputs: nets declare none, so they follow from the operators that read them.
+
+use lodstone_model::{Block, DType, Dim};
+
+/// Inputs of operators that are not floats: the operator, the input, and its element type.
+const INTEGERS: &[(&str, usize, DType)] = &[
+    ("BatchGather", 1, DType::Int64),
+    ("BatchOneHot", 1, DType::Int32),
+    ("BatchSparseToDense", 0, DType::Int32),
+    ("BatchSparseToDense", 1, DType::Int64),
+    ("Embedding", 1, DType::Int64),
+    ("EmbeddingBag", 2, DType::Int64),
+    ("EmbeddingBag", 3, DType::Int64),
+    ("FillExamplesWithIndicator", 1, DType::Int32),
+    ("Gather", 1, DType::Int64),
+    ("GatherND", 1, DType::Int64),
+    ("GatherRanges", 1, DType::Int32),
+    ("LengthsRangeFill", 0, DType::Int32),
+    ("LengthsSum", 1, DType::Int32),
+    ("LengthsToRanges", 0, DType::Int32),
+    ("Mod", 0, DType::Int64),
+    ("ScatterAssign", 1, DType::Int64),
+    ("SparseLabelSplit", 0, DType::Int32),
+    ("SparseLabelSplit", 1, DType::Int64),
+    ("SparseLengthsSum", 1, DType::Int64),
+    ("SparseLengthsSum", 2, DType::Int32),
+    ("SparseLengthsSum8BitsRowwise", 1, DType::Int64),
+    ("SparseLengthsSum8BitsRowwise", 2, DType::Int32),
+    ("SparseLengthsSumFused4BitRowwise", 1, DType::Int64),
+    ("SparseLengthsSumFused4BitRowwise", 2, DType::Int32),
+    ("SparseLengthsSumFused8BitRowwise", 1, DType::Int64),
+    ("SparseLengthsSumFused8BitRowwise", 2, DType::Int32),
+    ("SparseLengthsWeightedSum", 2, DType::Int64),
+    ("SparseLengthsWeightedSum", 3, DType::Int32),
+    ("SparseLengthsWeightedSum8BitsRowwise", 2, DType::Int64),
+    ("SparseLengthsWeightedSum8BitsRowwise", 3, DType::Int32),
+    ("SparseLengthsWeightedSumFused4BitRowwise", 2, DType::Int64),
+    ("SparseLengthsWeightedSumFused4BitRowwise", 3, DType::Int32),
+    ("SparseLengthsWeightedSumFused8BitRowwise", 2, DType::Int64),
+    ("SparseLengthsWeightedSumFused8BitRowwise", 3, DType::Int32),
+    ("SparseToDense", 0, DType::Int64),
+    ("SparseToDenseMask", 0, DType::Int64),
+    ("SparseToDenseMask", 3, DType::Int32),
+];
+
+/// Returns the element type that the operators which read an input expect; floats by default.
+pub(crate) fn dtype_by_use(main: &Block, name: &str) -> DType {
+    let reads =
+        main.ops.iter().flat_map(|op| op.input("").iter().enumerate().map(move |it| (op, it)));
+    let known = reads.filter(|(_, (_, read))| *read == name).find_map(|(op, (index, _))| {
+        let found = INTEGERS.iter().find(|(kind, at, _)| *kind == op.kind && *at == index);
+        found.map(|(.., dtype)| *dtype)
+    });
+    known.unwrap_or(DType::Float32)
+}
+
+/// Returns the dims of images that a convolution or pool reads: four of them, of which none is known; `None` if no operator
+/// determines the rank.
+pub(super) fn dims_by_use(
+    main: &Block,
+    name: &str,
+    rank_of: impl Fn(&str) -> Option<usize>,
+) -> Option<Vec<Dim>> {
+    let reads = main.ops.iter().filter(|op| op.input("").first().is_some_and(|it| it == name));
+    let rank = reads.filter_map(|op| match op.kind.as_str() {
+        "Conv" | "ConvRelu" | "ConvTranspose" | "Int8Conv" | "Int8ConvRelu" => {
+            rank_of(op.input("").get(1)?)
+        }
+        "LRN" | "ResizeNearest" => Some(4),
+        "AveragePool" | "MaxPool" if op.attribute("kernel").is_some() => Some(4),
+        _ => None,
+    });
+    let rank = rank.into_iter().next()?;
+    Some(vec![Dim::Unknown; rank])
+}

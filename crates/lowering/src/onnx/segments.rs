@@ -1,0 +1,151 @@
+//! Consecutive groups of rows, given by lengths or offsets.
+//!
+//! The group of each row is the number of groups that end before it: a one is added at each end, and a cumulative sum
+//! computed. That is linear in rows and groups, and needs no loop. Rows outside of all groups are in an additional one
+//! after the last, which is dropped at the end.
+
+use lodstone_model::DType;
+use lodstone_schema::Finding;
+
+use super::{Graph, Size, Value, int, known_sizes, tensor, text};
+
+type Outcome<T = Value> = Result<T, Finding>;
+
+/// The assignment of rows to groups.
+pub(crate) struct Segments {
+    /// The index of the group of each row: `[rows]`.
+    pub(crate) number: Value,
+    /// The first row of each group: `[groups]`.
+    pub(crate) starts: Value,
+    /// The number of groups.
+    pub(crate) groups: Size,
+    /// The number of rows.
+    pub(crate) rows: Size,
+}
+
+impl Graph {
+    /// Returns the groups of rows by their lengths.
+    pub(crate) fn segments_of(&mut self, lengths: &Value, rows: &Size) -> Outcome<Segments> {
+        let lengths = self.cast(lengths, DType::Int64)?;
+        let lengths = self.reshape(&lengths, &[-1])?;
+        let groups = self.size_of(&lengths, 0)?;
+        let axis = self.long(0);
+        let ends = self.call("CumSum", &[&lengths, &axis], [])?;
+        let starts = self.sub(&ends, &lengths)?;
+        let number = self.ends_before(&ends, &groups, rows)?;
+        Ok(Segments { number, starts, groups, rows: rows.clone() })
+    }
+
+    /// Returns the groups of rows by their offsets, which with `has_end` include the end of the last group.
+    pub(crate) fn segments_from(
+        &mut self,
+        offsets: &Value,
+        rows: &Size,
+        has_end: bool,
+    ) -> Outcome<Segments> {
+        let offsets = self.cast(offsets, DType::Int64)?;
+        let count = self.size_of(&offsets, 0)?;
+        let groups = self.difference_of(&count, &Size::Known(i64::from(has_end)))?;
+        if groups.known().is_some_and(|groups| groups < 0) {
+            return Err("expected an offset where the last group ends".into());
+        }
+        // A group ends where the next begins.
+        let starts = self.cut(&offsets, 0, &Size::Known(0), &groups)?;
+        let end_count = self.difference_of(&count, &Size::Known(1))?;
+        let ends = self.cut(&offsets, 0, &Size::Known(1), &end_count)?;
+        let number = self.ends_before(&ends, &end_count, rows)?;
+        Ok(Segments { number, starts, groups, rows: rows.clone() })
+    }
+
+    /// Counts the `ends` that are not after each row.
+    fn ends_before(&mut self, ends: &Value, count: &Size, rows: &Size) -> Outcome {
+        // An end after all rows is counted after them.
+        let last = self.scalar_of(rows)?;
+        let ends = self.call("Min", &[ends, &last], [])?;
+        let marked = self.sum_of(rows, &Size::Known(1))?;
+        let zeros = self.filled_to(DType::Int64, 0.0, &[marked])?;
+        let ones = self.filled_to(DType::Int64, 1.0, std::slice::from_ref(count))?;
+        let attributes = [int("axis", 0), text("reduction", "add")];
+        let marks = self.call("ScatterElements", &[&zeros, &ends, &ones], attributes)?;
+        let axis = self.long(0);
+        let number = self.call("CumSum", &[&marks, &axis], [])?;
+        self.cut(&number, 0, &Size::Known(0), rows)
+    }
+
+    /// Creates a tensor of a type and sizes that is filled with `number`.
+    pub(crate) fn filled_to(&mut self, dtype: DType, number: f64, sizes: &[Size]) -> Outcome {
+        let value = tensor("value", self.one_number(dtype, number)?);
+        let sizes = self.list_of(sizes)?;
+        self.call("ConstantOfShape", &[&sizes], [value])
+    }
+
+    /// Reshapes a vector so that it broadcasts along the first axis of another value.
+    pub(crate) fn along_rows(&mut self, vector: &Value, like: &Value) -> Outcome {
+        let rank = like.rank()?;
+        let Some(rows) = like.size(0)? else { return self.along(vector, 0, rank.number()) };
+        let mut dims = vec![1; rank.count()];
+        dims.iter_mut().take(1).for_each(|first| *first = rows);
+        self.reshape(vector, &dims)
+    }
+}
+
+impl Segments {
+    /// Returns whether each row is in a group.
+    pub(crate) fn is_inside(&self, graph: &mut Graph) -> Outcome {
+        let groups = graph.scalar_of(&self.groups)?;
+        graph.call("Less", &[&self.number, &groups], [])
+    }
+
+    /// Replaces the indices of rows outside of all groups, which have no meaning, by 0.
+    pub(crate) fn numbers(&self, graph: &mut Graph, numbers: &Value) -> Outcome {
+        let inside = self.is_inside(graph)?;
+        let numbers = graph.cast(numbers, DType::Int64)?;
+        let none = graph.long(0);
+        graph.choose(&inside, &numbers, &none)
+    }
+
+    /// Returns for each row the value of its group; for rows outside of all groups, that of the last one.
+    pub(crate) fn spread(&self, graph: &mut Graph, of_groups: &Value) -> Outcome {
+        let last = match self.groups.known() {
+            Some(groups) => Size::Known((groups - 1).max(0)),
+            None => graph.difference_of(&self.groups, &Size::Known(1))?,
+        };
+        let last = graph.scalar_of(&last)?;
+        let number = graph.call("Min", &[&self.number, &last], [])?;
+        graph.gather(of_groups, &number, 0)
+    }
+
+    /// Returns the position of each row within its group.
+    pub(crate) fn within(&self, graph: &mut Graph) -> Outcome {
+        let (first, end, step) = (graph.long(0), graph.scalar_of(&self.rows)?, graph.long(1));
+        let mut row = graph.call("Range", &[&first, &end, &step], [])?;
+        if let Some(rows) = self.rows.known() {
+            row = graph.reshape(&row, &[rows])?;
+        }
+        let start = self.spread(graph, &self.starts)?;
+        graph.sub(&row, &start)
+    }
+
+    /// Sums the rows of each group: `[rows, ..]` become `[groups, ..]`.
+    pub(crate) fn sum(&self, graph: &mut Graph, values: &Value) -> Outcome {
+        let mut sizes = Vec::new();
+        for axis in values.rank()?.numbers() {
+            sizes.push(graph.size_of(values, axis)?);
+        }
+        let number = graph.along_rows(&self.number, values)?;
+        let number = match known_sizes(&sizes) {
+            Some(dims) => graph.expand(&number, &dims)?,
+            None => {
+                let dims = graph.list_of(&sizes)?;
+                graph.call("Expand", &[&number, &dims], [])?
+            }
+        };
+        if let Some(first) = sizes.first_mut() {
+            *first = graph.sum_of(&self.groups, &Size::Known(1))?;
+        }
+        let zeros = graph.filled_to(values.dtype(), 0.0, &sizes)?;
+        let attributes = [int("axis", 0), text("reduction", "add")];
+        let sums = graph.call("ScatterElements", &[&zeros, &number, values], attributes)?;
+        graph.cut(&sums, 0, &Size::Known(0), &self.groups)
+    }
+}
