@@ -106,7 +106,7 @@ fn prelu(node: &mut Node<'_>) -> Outcome {
     let slope = match slope.size(0)? {
         Some(1) => slope,
         _ => {
-            let axis = node.channel_axis(&x)?;
+            let axis = node.layout()?.channels(&x)?;
             along(node, &slope, &x, axis)?
         }
     };

@@ -4,6 +4,7 @@ use lodstone_model::{AttributeValue, DType};
 use lodstone_schema::Finding;
 
 use super::node::{Blob, Node, Outcome, Rule, expect_dim, rank, required_dim};
+use crate::onnx::layout::Layout;
 use crate::onnx::legacy_pads::LegacyPad;
 use crate::onnx::quantization::Grid;
 use crate::onnx::windows::{Padding, Pads, Windows, spatial_axes, spatial_dims};
@@ -146,7 +147,7 @@ fn filter_dims(filter: &Value) -> Outcome<Vec<i64>> {
 /// Whether the channels of a filter are its last dim. Filters have the order of the image. Glow's loader reads those of
 /// floats with the channels first in any case, as some nets of its tests have them: if they fit in no other way.
 fn is_last(node: &Node<'_>, kernel: Option<&Vec<i64>>, filter: &Value) -> Outcome<bool> {
-    if !node.is_nhwc()? {
+    if node.layout()? == Layout::First {
         return Ok(false);
     }
     let (dims, Some(kernel)) = (filter_dims(filter)?, kernel) else { return Ok(true) };

@@ -8,8 +8,9 @@ use lodstone_schema::numbers::Rank;
 use lodstone_schema::onnx::quoted;
 use lodstone_schema::{Code, Finding};
 
+use crate::onnx::layout::{CAFFE2, Layout};
 use crate::onnx::quantization::Grid;
-pub(super) use crate::onnx::required::{check_size, place_in, rank, rank_of};
+pub(super) use crate::onnx::required::{check_size, rank, rank_of};
 use crate::onnx::{Graph, Value};
 
 /// The result of a rule.
@@ -226,23 +227,12 @@ impl<'a> Node<'a> {
         }
     }
 
-    /// Whether the channels are the last dim.
-    pub(super) fn is_nhwc(&self) -> Outcome<bool> {
-        match self.text("order", "NCHW")?.as_str() {
-            "NHWC" => Ok(true),
-            "NCHW" => Ok(false),
-            other => {
-                Err(format!("expected `NCHW` or `NHWC` as `order`, found {}", quoted(other)).into())
-            }
-        }
-    }
-
-    /// Returns the axis of the channels.
-    pub(super) fn channel_axis(&self, x: &Value) -> Outcome<i64> {
-        match self.is_nhwc()? {
-            true => place_in(rank(x)?, -1),
-            false => place_in(rank(x)?, 1),
-        }
+    /// Returns the layout of images.
+    pub(super) fn layout(&self) -> Outcome<Layout> {
+        let order = self.text("order", "NCHW")?;
+        Layout::named(&order, CAFFE2).ok_or_else(|| {
+            format!("expected `NCHW` or `NHWC` as `order`, found {}", quoted(&order)).into()
+        })
     }
 
     /// Applies a computation to images with the channels after the batch, whatever their order.
@@ -251,14 +241,10 @@ impl<'a> Node<'a> {
         x: &Value,
         compute: impl FnOnce(&mut Self, &Value) -> Outcome,
     ) -> Outcome {
-        match self.is_nhwc()? {
-            false => compute(self, x),
-            true => {
-                let x = self.channels_to_front(x)?;
-                let y = compute(self, &x)?;
-                self.channels_to_back(&y)
-            }
-        }
+        let layout = self.layout()?;
+        let x = self.to_front(x, layout)?;
+        let y = compute(self, &x)?;
+        self.from_front(&y, layout)
     }
 
     /// Returns the known integers of an input.

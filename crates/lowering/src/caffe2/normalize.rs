@@ -55,7 +55,7 @@ fn local(node: &mut Node<'_>) -> Outcome {
 
 /// Checks that operands have an element for each channel.
 fn check_channels(node: &Node<'_>, x: &Value, first: usize, operands: &[Value]) -> Outcome<()> {
-    let axis = node.channel_axis(x)?;
+    let axis = node.layout()?.channels(x)?;
     let Some(channels) = x.size(axis)? else { return Ok(()) };
     for (index, operand) in (first..).zip(operands) {
         expect_rank(operand, 1, &format!("input {index}"))?;
@@ -87,7 +87,7 @@ fn instance(node: &mut Node<'_>) -> Outcome {
 fn affine(node: &mut Node<'_>) -> Outcome {
     let [x, scale, bias] = node.exactly()?;
     check_channels(node, &x, 1, &[scale.clone(), bias.clone()])?;
-    let (axis, rank) = (node.channel_axis(&x)?, rank(&x)?);
+    let (axis, rank) = (node.layout()?.channels(&x)?, rank(&x)?);
     node.affine(&x, [Some(&scale), Some(&bias)], |graph, vector| graph.along(vector, axis, rank))
 }
 
@@ -152,7 +152,7 @@ fn shuffle(node: &mut Node<'_>) -> Outcome {
     let rank = rank_of(&x)?;
     let axis = match node.has("kernel") {
         true => node.axis("kernel", 1, rank)?,
-        false => node.channel_axis(&x)?,
+        false => node.layout()?.channels(&x)?,
     };
     let (group, channels) = (node.int("group", 1)?, required_dim(&x, axis)?);
     if group < 1 || channels % group != 0 {

@@ -5,6 +5,7 @@ use lodstone_schema::Finding;
 use lodstone_schema::numbers::{Rank, length};
 
 use super::node::{Node, Outcome, Rule, expect_rank, rank_of, required_dim};
+use crate::onnx::layout::Layout;
 use crate::onnx::{Size, Value, int};
 
 pub(super) const RULES: &[(&str, Rule)] = &[
@@ -198,7 +199,7 @@ fn split(node: &mut Node<'_>) -> Outcome<Vec<Value>> {
     let x = node.input(0)?;
     let rank = rank_of(&x)?;
     let default = match node.has("order") {
-        true if node.is_nhwc()? => -1,
+        true if node.layout()? == Layout::Last => -1,
         true => 1,
         false => 0,
     };
@@ -243,7 +244,7 @@ fn concat(node: &mut Node<'_>) -> Outcome<Vec<Value>> {
     let mut values = node.all()?;
     let first = node.input(0)?;
     let rank = rank_of(&first)?;
-    let default = if node.is_nhwc()? { -1 } else { 1 };
+    let default = if node.layout()? == Layout::Last { -1 } else { 1 };
     let adds = node.flag("add_axis", false)?;
     // The new axis may be the last one.
     let rank = if adds { Rank::new(rank.count() + 1) } else { rank };

@@ -6,6 +6,7 @@
 pub(crate) mod blocks;
 mod constants;
 mod derived;
+pub(crate) mod layout;
 pub(crate) mod legacy_pads;
 pub(crate) mod normalization;
 pub(crate) mod packed_rows;

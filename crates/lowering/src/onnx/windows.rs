@@ -30,7 +30,6 @@ use lodstone_schema::numbers::{exact, known_dims};
 use lodstone_schema::places::at;
 use lodstone_schema::{Code, Finding};
 
-use super::required::rank_of;
 use super::{Graph, Value, int, ints, text};
 
 type Outcome<T> = Result<T, Finding>;
@@ -571,32 +570,6 @@ impl Graph {
         let [y] = self.emit_all(kind, &inputs.collect::<Vec<_>>(), attributes)?;
         Ok(y)
     }
-
-    /// Moves the channels of images to the front, after the batch.
-    pub(crate) fn channels_to_front(&mut self, x: &Value) -> Outcome<Value> {
-        let order = axes(x)?;
-        match order.as_slice() {
-            [batch, inner @ .., channels] => {
-                self.transpose(x, &[&[*batch, *channels], inner].concat())
-            }
-            _ => Err(format!("expected at least rank 2, found {}", order.len()).into()),
-        }
-    }
-
-    /// Moves the channels of images to the end.
-    pub(crate) fn channels_to_back(&mut self, x: &Value) -> Outcome<Value> {
-        let order = axes(x)?;
-        match order.as_slice() {
-            [batch, channels, inner @ ..] => {
-                self.transpose(x, &[&[*batch], inner, &[*channels]].concat())
-            }
-            _ => Err(format!("expected at least rank 2, found {}", order.len()).into()),
-        }
-    }
-}
-
-fn axes(x: &Value) -> Outcome<Vec<i64>> {
-    Ok(rank_of(x)?.numbers().collect())
 }
 
 /// Returns the spatial dims of images, if they are known.

@@ -4,6 +4,7 @@ use lodstone_model::DType;
 use lodstone_schema::paddle::Release;
 
 use super::operator::{Operator, Outcome, Rule};
+use crate::onnx::layout::Layout;
 use crate::onnx::{Value, float, int, text};
 
 pub(super) const RULES: &[(&str, Rule)] = &[
@@ -210,12 +211,15 @@ fn pow(op: &mut Operator<'_>) -> Outcome {
 /// Returns the slopes of `prelu`: one for all elements, one for each channel, or one for each element.
 pub(super) fn slopes(op: &mut Operator<'_>, x: &Value) -> Outcome<Value> {
     let alpha = op.input("Alpha")?;
-    let last = op.channels_last("data_format")?;
+    let layout = op.layout("data_format")?;
     Ok(match op.text("mode")?.as_str() {
         "all" => op.reshape(&alpha, &[1])?,
         "channel" => {
             let alpha = op.reshape(&alpha, &[-1])?;
-            let behind = if last { 0 } else { x.rank()?.count().saturating_sub(2) };
+            let behind = match layout {
+                Layout::Last => 0,
+                Layout::First => x.rank()?.count().saturating_sub(2),
+            };
             let behind: Vec<i64> = (1..).take(behind).collect();
             if behind.is_empty() { alpha } else { op.unsqueeze(&alpha, &behind)? }
         }

@@ -5,6 +5,7 @@ use lodstone_schema::numbers::{exact, length};
 use lodstone_schema::paddle::Release;
 
 use super::operator::{Operator, Outcome, Rule};
+use crate::onnx::layout::Layout;
 use crate::onnx::windows::{Pads, Rounding, Windows};
 use crate::onnx::{Value, int, text};
 
@@ -161,7 +162,7 @@ pub(super) fn pad_cube(op: &mut Operator<'_>) -> Outcome {
 /// first.
 fn pad_around(op: &mut Operator<'_>, dims: usize, number: &str) -> Outcome {
     let (x, number) = (op.input("X")?, op.float(number)?);
-    let last = op.channels_last("data_format")?;
+    let layout = op.layout("data_format")?;
     let mode = match op.text("mode")?.as_str() {
         "constant" => "constant",
         "reflect" => "reflect",
@@ -171,7 +172,7 @@ fn pad_around(op: &mut Operator<'_>, dims: usize, number: &str) -> Outcome {
     };
     let paddings = match op.optional("Paddings")? {
         Some(computed) if computed.info().ints().is_none() => {
-            let y = computed_padding(op, &x, &computed, (dims, last), mode, number)?;
+            let y = computed_padding(op, &x, &computed, (dims, layout), mode, number)?;
             return op.put("Out", &y);
         }
         Some(_) => op.known("Paddings")?,
@@ -190,8 +191,10 @@ fn pad_around(op: &mut Operator<'_>, dims: usize, number: &str) -> Outcome {
         inner.reverse();
     }
     let none = [[0, 0]];
-    let all =
-        if last { [&none, &*inner, &none].concat() } else { [&none, &none, &*inner].concat() };
+    let all = match layout {
+        Layout::Last => [&none, &*inner, &none].concat(),
+        Layout::First => [&none, &none, &*inner].concat(),
+    };
     let y = padded(op, &x, &all, mode, number)?;
     op.put("Out", &y)
 }
@@ -201,7 +204,7 @@ fn computed_padding(
     op: &mut Operator<'_>,
     x: &Value,
     paddings: &Value,
-    (dims, last): (usize, bool),
+    (dims, layout): (usize, Layout),
     mode: &str,
     number: f32,
 ) -> Outcome<Value> {
@@ -217,9 +220,9 @@ fn computed_padding(
     if dims == 3 {
         inner.reverse();
     }
-    let around = |inner: Vec<i64>| match last {
-        true => [vec![count], inner, vec![count]].concat(),
-        false => [vec![count, count], inner].concat(),
+    let around = |inner: Vec<i64>| match layout {
+        Layout::Last => [vec![count], inner, vec![count]].concat(),
+        Layout::First => [vec![count, count], inner].concat(),
     };
     let ends = around(inner.iter().map(|begin| begin + 1).collect());
     let places = op.longs(&[around(inner), ends].concat());
@@ -250,13 +253,13 @@ fn padded(
 
 fn pixel_shuffle(op: &mut Operator<'_>) -> Outcome {
     let (x, factor) = (op.input("X")?, op.int("upscale_factor")?);
-    let last = op.channels_last("data_format")?;
-    let x = if last { op.channels_to_front(&x)? } else { x };
+    let layout = op.layout("data_format")?;
+    let x = op.to_front(&x, layout)?;
     if factor < 1 {
         return Err(format!("expected at least 1 as `upscale_factor`, found {factor}").into());
     }
     let y = op.call("DepthToSpace", &[&x], [int("blocksize", factor), text("mode", "CRD")])?;
-    let y = if last { op.channels_to_back(&y)? } else { y };
+    let y = op.from_front(&y, layout)?;
     op.put("Out", &y)
 }
 

@@ -64,7 +64,7 @@ impl Operator<'_> {
 /// Transposes groups of channels and the channels of a group.
 fn channel_shuffle(op: &mut Operator<'_>) -> Outcome {
     let (x, groups) = (op.input("X")?, op.positive("groups")?);
-    let axis = if op.channels_last("data_format")? { 3 } else { 1 };
+    let axis = op.layout("data_format")?.channels(&x)?;
     let y = op.channels_turned(&x, axis, [groups, -1])?;
     op.put("Out", &y)
 }
@@ -96,12 +96,12 @@ fn maxout(op: &mut Operator<'_>) -> Outcome {
 /// Moves the pixels of square blocks to channels: those of a channel are consecutive, while ONNX interleaves them.
 fn pixel_unshuffle(op: &mut Operator<'_>) -> Outcome {
     let (x, factor) = (op.input("X")?, op.positive("downscale_factor")?);
-    let last = op.channels_last("data_format")?;
-    let x = if last { op.channels_to_front(&x)? } else { x };
+    let layout = op.layout("data_format")?;
+    let x = op.to_front(&x, layout)?;
     let blocks = op.call("SpaceToDepth", &[&x], [int("blocksize", factor)])?;
     let pixels = factor.checked_mul(factor).ok_or("`downscale_factor` is too large")?;
     let y = op.channels_turned(&blocks, 1, [pixels, -1])?;
-    let y = if last { op.channels_to_back(&y)? } else { y };
+    let y = op.from_front(&y, layout)?;
     op.put("Out", &y)
 }
 

@@ -3,6 +3,7 @@
 use lodstone_model::Attribute;
 
 use super::operator::{Operator, Outcome, Rule};
+use crate::onnx::layout::{self, Layout};
 use crate::onnx::windows::{Padding, Pads, Windows, spatial_axes, spatial_dims};
 use crate::onnx::{Value, int, ints};
 
@@ -15,12 +16,13 @@ pub(super) const RULES: &[(&str, Rule)] = &[
 ];
 
 impl Operator<'_> {
-    /// Whether an attribute declares that channels are last (`NHWC`).
-    pub(super) fn channels_last(&self, attribute: &str) -> Outcome<bool> {
-        match self.text(attribute)?.as_str() {
-            "NCHW" | "NCDHW" | "NCL" | "NCW" | "AnyLayout" | "ANYLAYOUT" => Ok(false),
-            "NHWC" | "NDHWC" | "NLC" | "NWC" => Ok(true),
-            other => Err(format!("unknown layout `{other}` as `{attribute}`").into()),
+    /// Returns the layout that an attribute declares.
+    pub(super) fn layout(&self, attribute: &str) -> Outcome<Layout> {
+        let name = self.text(attribute)?;
+        match name.as_str() {
+            "AnyLayout" | "ANYLAYOUT" => Ok(Layout::First),
+            name => Layout::named(name, layout::PADDLE)
+                .ok_or_else(|| format!("unknown layout `{name}` as `{attribute}`").into()),
         }
     }
 
@@ -62,30 +64,30 @@ impl Operator<'_> {
     }
 }
 
-/// Returns the input, channels first, the filter, and whether the channels of the input are last.
-fn operands(op: &mut Operator<'_>) -> Outcome<(Value, Value, bool)> {
+/// Returns the input, channels first, the filter, and the layout of the input.
+fn operands(op: &mut Operator<'_>) -> Outcome<(Value, Value, Layout)> {
     let (x, filter) = (op.input("Input")?, op.input("Filter")?);
-    let last = op.channels_last("data_format")?;
-    let x = if last { op.channels_to_front(&x)? } else { x };
-    Ok((x, filter, last))
+    let layout = op.layout("data_format")?;
+    let x = op.to_front(&x, layout)?;
+    Ok((x, filter, layout))
 }
 
 /// Convolves, and sets the output.
 fn convolve(
     op: &mut Operator<'_>,
     kind: &str,
-    (x, filter, last): (&Value, &Value, bool),
+    (x, filter, layout): (&Value, &Value, Layout),
     attributes: &[Attribute],
 ) -> Outcome {
     let (bias, group) = (op.optional("Bias")?, int("group", op.int("groups")?.max(1)));
     let attributes = attributes.iter().cloned().chain([group]);
     let y = op.convolve(kind, [x, filter], bias.as_ref(), attributes)?;
-    let y = if last { op.channels_to_back(&y)? } else { y };
+    let y = op.from_front(&y, layout)?;
     op.put("Output", &y)
 }
 
 fn conv(op: &mut Operator<'_>) -> Outcome {
-    let (x, filter, last) = operands(op)?;
+    let (x, filter, layout) = operands(op)?;
     let spatial = spatial_axes(&filter)?;
     let mut padding = op.padding(spatial)?;
     let dilations = match padding {
@@ -101,11 +103,11 @@ fn conv(op: &mut Operator<'_>) -> Outcome {
     }
     let attributes =
         [padding.attribute(), ints("strides", &strides), ints("dilations", &dilations)];
-    convolve(op, "Conv", (&x, &filter, last), &attributes)
+    convolve(op, "Conv", (&x, &filter, layout), &attributes)
 }
 
 fn conv_transpose(op: &mut Operator<'_>) -> Outcome {
-    let (x, filter, last) = operands(op)?;
+    let (x, filter, layout) = operands(op)?;
     let spatial = spatial_axes(&filter)?;
     let (strides, dilations) = (op.each("strides", spatial)?, op.each("dilations", spatial)?);
     let kernel = filter.dims()?.split_off(2);
@@ -129,5 +131,5 @@ fn conv_transpose(op: &mut Operator<'_>) -> Outcome {
         ints("dilations", &windows.dilations()),
         ints("output_padding", &more),
     ];
-    convolve(op, "ConvTranspose", (&x, &filter, last), &attributes)
+    convolve(op, "ConvTranspose", (&x, &filter, layout), &attributes)
 }

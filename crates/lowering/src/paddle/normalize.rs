@@ -6,6 +6,7 @@ use lodstone_schema::paddle::Release;
 
 use super::operator::{Operator, Outcome, Rule};
 use crate::onnx::Value;
+use crate::onnx::layout::Layout;
 use crate::onnx::normalization::{LocalResponse, Normalized, Squares};
 
 pub(super) const RULES: &[(&str, Rule)] = &[
@@ -24,8 +25,8 @@ pub(super) const RULES: &[(&str, Rule)] = &[
 /// is the biased one).
 fn batch_norm(op: &mut Operator<'_>) -> Outcome {
     let (x, mean, variance) = (op.input("X")?, op.input("Mean")?, op.input("Variance")?);
-    let last = op.channels_last("data_layout")?;
-    let x = if last && x.rank()? > 2 { op.channels_to_front(&x)? } else { x };
+    let layout = op.layout("data_layout")?.of_rank(x.rank()?);
+    let x = op.to_front(&x, layout)?;
     let one = |op: &mut Operator<'_>, slot: &str, number: f64| match op.optional(slot)? {
         Some(value) => Ok(value),
         None => op.filled_like(&mean, number),
@@ -52,7 +53,7 @@ fn batch_norm(op: &mut Operator<'_>) -> Outcome {
         let none = op.filled(DType::Uint8, 0.0, &[0])?;
         op.put("ReserveSpace", &none)?;
     }
-    let y = if last && y.rank()? > 2 { op.channels_to_back(&y)? } else { y };
+    let y = op.from_front(&y, layout)?;
     op.put("Y", &y)
 }
 
@@ -204,13 +205,13 @@ fn group_norm(op: &mut Operator<'_>) -> Outcome {
     if groups < 1 {
         return Err(format!("expected at least 1 as `groups`, found {groups}").into());
     }
-    let last = op.channels_last("data_layout")?;
-    let x = if last { op.channels_to_front(&x)? } else { x };
+    let layout = op.layout("data_layout")?;
+    let x = op.to_front(&x, layout)?;
     let grouped = op.grouped(&x, groups)?;
     let (normal, _) = op.normalized_by_inverse(&grouped, &[2], epsilon.into())?;
     let y = op.reshape_as(&normal.value, &x)?;
     let y = op.scaled_channels(&y)?;
-    let y = if last { op.channels_to_back(&y)? } else { y };
+    let y = op.from_front(&y, layout)?;
     op.put("Y", &y)?;
     for (slot, value) in [("Mean", &normal.mean), ("Variance", &normal.variance)] {
         if op.wants(slot) {
@@ -235,10 +236,10 @@ fn norm(op: &mut Operator<'_>) -> Outcome {
 
 fn affine_channel(op: &mut Operator<'_>) -> Outcome {
     let x = op.input("X")?;
-    let last = op.channels_last("data_layout")? && x.rank()? > 2;
-    let x = if last { op.channels_to_front(&x)? } else { x };
+    let layout = op.layout("data_layout")?.of_rank(x.rank()?);
+    let x = op.to_front(&x, layout)?;
     let y = op.scaled_channels(&x)?;
-    let y = if last { op.channels_to_back(&y)? } else { y };
+    let y = op.from_front(&y, layout)?;
     op.put("Out", &y)
 }
 
@@ -246,7 +247,7 @@ fn affine_channel(op: &mut Operator<'_>) -> Outcome {
 fn data_norm(op: &mut Operator<'_>) -> Outcome {
     let (x, count) = (op.input("X")?, op.input("BatchSize")?);
     let (sum, squares) = (op.input("BatchSum")?, op.input("BatchSquareSum")?);
-    if op.channels_last("data_layout")? && x.rank()? > 2 {
+    if op.layout("data_layout")?.of_rank(x.rank()?) == Layout::Last {
         return Err("expected rows, found images with channels last".into());
     }
     let mean = op.div(&sum, &count)?;
@@ -283,11 +284,11 @@ fn local_response_norm(op: &mut Operator<'_>) -> Outcome {
     if !(1..=1 << 16).contains(&size) {
         return Err(format!("expected at least 1 as `n`, found {size}").into());
     }
-    let last = op.channels_last("data_format")?;
-    let x = if last { op.channels_to_front(&x)? } else { x };
+    let layout = op.layout("data_format")?;
+    let x = op.to_front(&x, layout)?;
     let how = LocalResponse { size, squares: Squares::Sum, alpha, beta, bias };
     let y = op.local_response(&x, how)?;
-    let y = if last { op.channels_to_back(&y)? } else { y };
+    let y = op.from_front(&y, layout)?;
     op.put("Out", &y)
 }
 

@@ -5,6 +5,7 @@ use lodstone_schema::numbers::{known, length};
 use lodstone_schema::places::at;
 
 use super::operator::{Operator, Outcome, Rule};
+use crate::onnx::layout::Layout;
 use crate::onnx::windows::Pads;
 use crate::onnx::{Value, int, ints};
 
@@ -84,9 +85,9 @@ fn shuffle_channels(op: &mut Operator<'_>) -> Outcome {
 /// Moves a share of the channels to the next frame, and as many to the previous one.
 fn temporal_shift(op: &mut Operator<'_>) -> Outcome {
     let (x, frames, ratio) = (op.input("X")?, op.int("seg_num")?, op.float("shift_ratio")?);
-    let last = match op.attribute("data_format") {
-        Some(_) => op.channels_last("data_format")?,
-        None => false,
+    let layout = match op.attribute("data_format") {
+        Some(_) => op.layout("data_format")?,
+        None => Layout::First,
     };
     if frames < 1 || !(0.0..=0.5).contains(&ratio) {
         return Err(format!(
@@ -94,7 +95,7 @@ fn temporal_shift(op: &mut Operator<'_>) -> Outcome {
         )
         .into());
     }
-    let x = if last { op.channels_to_front(&x)? } else { x };
+    let x = op.to_front(&x, layout)?;
     let channels = op.known_dim(&x, 1)?;
     #[expect(
         clippy::cast_possible_truncation,
@@ -119,7 +120,7 @@ fn temporal_shift(op: &mut Operator<'_>) -> Outcome {
     }
     let all = op.concat(&parts.iter().collect::<Vec<_>>(), 2)?;
     let y = op.reshape_as(&all, &x)?;
-    let y = if last { op.channels_to_back(&y)? } else { y };
+    let y = op.from_front(&y, layout)?;
     op.put("Out", &y)
 }
 

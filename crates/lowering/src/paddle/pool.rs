@@ -51,8 +51,8 @@ impl Operator<'_> {
 
 fn pool(op: &mut Operator<'_>) -> Outcome {
     let x = op.input("X")?;
-    let last = op.channels_last("data_format")?;
-    let x = if last { op.channels_to_front(&x)? } else { x };
+    let layout = op.layout("data_format")?;
+    let x = op.to_front(&x, layout)?;
     let is_max = op.pools_maxima()?;
     let size = op.ints("ksize")?;
     let (global, adaptive) = (op.flag("global_pooling")?, op.flag("adaptive")?);
@@ -63,7 +63,7 @@ fn pool(op: &mut Operator<'_>) -> Outcome {
     } else {
         windows(op, &x, &size, is_max)?
     };
-    let y = if last { op.channels_to_back(&y)? } else { y };
+    let y = op.from_front(&y, layout)?;
     op.put("Out", &y)
 }
 

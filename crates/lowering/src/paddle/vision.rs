@@ -349,10 +349,10 @@ impl Resizing {
 
 fn resize(op: &mut Operator<'_>, mode: &str, dims: usize) -> Outcome {
     let x = op.input("X")?;
-    let last = op.channels_last("data_layout")?;
-    let x = if last { op.channels_to_front(&x)? } else { x };
+    let layout = op.layout("data_layout")?;
+    let x = op.to_front(&x, layout)?;
     let y = Resizing::of(op, &x, mode, dims)?.resized(op, &x)?;
-    let y = if last { op.channels_to_back(&y)? } else { y };
+    let y = op.from_front(&y, layout)?;
     op.put("Out", &y)
 }
 

@@ -34,6 +34,7 @@ use super::attributes::{double, doubles, long, longs};
 use super::registry;
 use super::walk::{Outcome, attribute, block_name, new_op, operand};
 use crate::onnx::Names;
+use crate::onnx::layout::{Layout, PADDLE};
 
 /// Writes an operator as 2.6.2 computes it.
 type Rule = fn(&mut Writer<'_>, Op) -> Outcome;
@@ -430,9 +431,16 @@ fn interpolated(writer: &mut Writer<'_>, op: Op) -> Outcome {
     let is_set = |name| int(&op, name).is_some_and(|value| value != 0);
     let output = op.output("Out").first().or(op.input("Out@GRAD").first());
     let dims = output.and_then(|name| writer.types.get(name)?.tensor_type()?.shape.clone());
-    let last = matches!(op.attribute("data_layout"), Some(AttributeValue::String(text)) if text.to_string().ends_with('C'));
+    let layout = match op.attribute("data_layout") {
+        Some(AttributeValue::String(name)) => Layout::named(&name.to_string(), PADDLE),
+        _ => Some(Layout::First),
+    };
     let dims = dims.unwrap_or_default();
-    let spatial = if last { dims.get(1..dims.len().saturating_sub(1)) } else { dims.get(2..) };
+    let spatial = match layout {
+        Some(Layout::Last) => dims.get(1..dims.len().saturating_sub(1)),
+        Some(Layout::First) => dims.get(2..),
+        None => None,
+    };
     let spatial = spatial.unwrap_or_default();
     if is_set("align_corners") || is_set("align_mode") {
         return same(writer, op);

@@ -8,6 +8,7 @@ use lodstone_model::Attribute;
 use super::elementwise::clipped;
 use super::linear::{dequantized_bias, dequantized_by_row};
 use super::node::{Node, Outcome, Rule};
+use crate::onnx::layout::{GLOW, Layout};
 use crate::onnx::{Value, float, int, ints};
 
 pub(super) const RULES: &[(&str, Rule)] = &[
@@ -17,33 +18,11 @@ pub(super) const RULES: &[(&str, Rule)] = &[
     ("Convolution3D", convolution),
 ];
 
-/// Moves the channels after the batch.
-pub(super) fn channels_first(n: &mut Node<'_>, value: &Value) -> Outcome<Value> {
-    let rank = value.rank()?.number();
-    let order: Vec<i64> = [0, rank - 1].into_iter().chain(1..rank - 1).collect();
-    match rank {
-        ..3 => Err(format!("expected at least rank 3, found {rank}").into()),
-        _ => Ok(n.transpose(value, &order)?),
-    }
-}
-
-/// Moves the channels to the end.
-pub(super) fn channels_last(n: &mut Node<'_>, value: &Value) -> Outcome<Value> {
-    let rank = value.rank()?.number();
-    let order: Vec<i64> = [0].into_iter().chain(2..rank).chain([1]).collect();
-    match rank {
-        ..3 => Err(format!("expected at least rank 3, found {rank}").into()),
-        _ => Ok(n.transpose(value, &order)?),
-    }
-}
-
-/// Whether Glow's channels are after the batch, too; convolutions without a layout have them last.
-pub(super) fn is_channels_first(n: &Node<'_>) -> Outcome<bool> {
-    match n.optional_text("Layout")?.as_deref() {
-        None | Some("NHWC" | "NTHWC") => Ok(false),
-        Some("NCHW" | "NCTHW") => Ok(true),
-        Some(other) => Err(format!("expected a known `Layout`, found `{other}`").into()),
-    }
+/// Returns the layout; convolutions without one have the channels last.
+pub(super) fn layout(n: &Node<'_>) -> Outcome<Layout> {
+    let Some(name) = n.optional_text("Layout")? else { return Ok(Layout::Last) };
+    Layout::named(&name, GLOW)
+        .ok_or_else(|| format!("expected a known `Layout`, found `{name}`").into())
 }
 
 /// Returns kernel size, strides and pads, from the first spatial dim; also dilations, if the kind has them.
@@ -83,7 +62,8 @@ fn convolution(n: &mut Node<'_>) -> Outcome {
 /// `DequantizeLinear` directly before a convolution.
 fn arranged(n: &mut Node<'_>, index: usize) -> Outcome<Value> {
     let value = n.raw(index)?;
-    if is_channels_first(n)? { Ok(value) } else { channels_first(n, &value) }
+    let layout = layout(n)?;
+    n.to_front(&value, layout)
 }
 
 fn channelwise(n: &mut Node<'_>) -> Outcome {
@@ -111,7 +91,8 @@ fn convolved(n: &mut Node<'_>, filter: &Value, bias: &Value) -> Outcome {
     let value = activated(n, &value)?;
     let result = n.out(0)?;
     let value = n.quantized(&value, &result)?;
-    let value = if is_channels_first(n)? { value } else { channels_last(n, &value)? };
+    let layout = layout(n)?;
+    let value = n.from_front(&value, layout)?;
     n.put_raw(0, &value)
 }
 
@@ -141,12 +122,12 @@ fn transposed(n: &mut Node<'_>) -> Outcome {
     let (input, filter) = (n.real_as(0, dtype)?, n.real_as(1, dtype)?);
     let bias = n.added(2, Some([0, 1]))?;
     let bias = n.cast(&bias, dtype)?;
-    let input = channels_first(n, &input)?;
+    let input = n.channels_to_front(&input)?;
     n.ranked::<4>(1)?;
     let filter = n.transpose(&filter, &[3, 0, 1, 2])?;
     let attributes = window(n)?;
     let inputs = [Some(&input), Some(&filter), Some(&bias)];
     let [value] = n.emit_all("ConvTranspose", &inputs, attributes)?;
-    let value = channels_last(n, &value)?;
+    let value = n.channels_to_back(&value)?;
     n.put(0, &value)
 }

@@ -2,7 +2,6 @@
 
 use lodstone_schema::numbers::length;
 
-use super::conv::{channels_first, channels_last};
 use super::node::{Node, Outcome, Rule, no_equivalent};
 use crate::onnx::{Value, float, int};
 
@@ -72,9 +71,9 @@ fn local_response(n: &mut Node<'_>) -> Outcome {
         float("beta", n.float("Beta")?),
         float("bias", n.float("K")?),
     ];
-    let value = channels_first(n, &value)?;
+    let value = n.channels_to_front(&value)?;
     let value = n.call("LRN", &[&value], attributes)?;
-    let value = channels_last(n, &value)?;
+    let value = n.channels_to_back(&value)?;
     n.put(0, &value)
 }
 

@@ -3,18 +3,18 @@
 use lodstone_model::DType;
 use lodstone_schema::Finding;
 
-use super::conv::{channels_first, channels_last};
 use super::node::{Node, Outcome, Rule};
+use crate::onnx::layout::Layout;
 use crate::onnx::{Value, int, ints};
 
 pub(super) const RULES: &[(&str, Rule)] =
     &[("AdaptiveAvgPool", adaptive), ("AvgPool", average), ("MaxPool", greatest)];
 
 /// Layouts of pools are integers: `NHWC`, `NCHW`, `NTHWC`, `NCTHW`.
-fn is_first(n: &Node<'_>) -> Outcome<bool> {
+fn layout(n: &Node<'_>) -> Outcome<Layout> {
     match n.int("Layout")? {
-        0 | 2 => Ok(false),
-        1 | 3 => Ok(true),
+        0 | 2 => Ok(Layout::Last),
+        1 | 3 => Ok(Layout::First),
         other => Err(format!("expected 0 to 3 as `Layout`, found {other}").into()),
     }
 }
@@ -30,22 +30,23 @@ fn windows(n: &Node<'_>) -> Outcome<[lodstone_model::Attribute; 3]> {
 fn greatest(n: &mut Node<'_>) -> Outcome {
     let result = n.out(0)?;
     let value = n.raw_like(0, &result)?;
-    let first = is_first(n)?;
-    let value = if first { value } else { channels_first(n, &value)? };
+    let layout = layout(n)?;
+    let value = n.to_front(&value, layout)?;
     let wants_places = n.is_read(1);
     let outputs = 1 + usize::from(wants_places);
     let attributes = windows(n)?;
     let outputs = n.emit("MaxPool", &[Some(&value)], attributes, outputs)?;
     let greatest = outputs.first();
     let greatest = greatest.ok_or_else(|| Finding::internal("`MaxPool` has no result"))?;
-    let greatest = if first { greatest.clone() } else { channels_last(n, greatest)? };
+    let greatest = n.from_front(greatest, layout)?;
     n.put_raw(0, &greatest)?;
     let Some(places) = outputs.get(1) else { return Ok(()) };
-    let places = if first {
-        places.clone()
-    } else {
-        let places = renumbered(n, places)?;
-        channels_last(n, &places)?
+    let places = match layout {
+        Layout::First => places.clone(),
+        Layout::Last => {
+            let places = renumbered(n, places)?;
+            n.channels_to_back(&places)?
+        }
     };
     n.put(1, &places)
 }
@@ -69,15 +70,15 @@ fn renumbered(n: &mut Node<'_>, places: &Value) -> Outcome<Value> {
 
 fn average(n: &mut Node<'_>) -> Outcome {
     let value = n.raw(0)?;
-    let first = is_first(n)?;
-    let value = if first { value } else { channels_first(n, &value)? };
+    let layout = layout(n)?;
+    let value = n.to_front(&value, layout)?;
     let value = n.dequantized(&value, n.ty(0)?)?;
     let [kernels, strides, pads] = windows(n)?;
     let counted = int("count_include_pad", n.int("CountIncludePads")?);
     let value = n.call("AveragePool", &[&value], [kernels, strides, pads, counted])?;
     let result = n.out(0)?;
     let value = n.quantized(&value, &result)?;
-    let value = if first { value } else { channels_last(n, &value)? };
+    let value = n.from_front(&value, layout)?;
     n.put_raw(0, &value)
 }
 
@@ -86,12 +87,12 @@ fn adaptive(n: &mut Node<'_>) -> Outcome {
     let [_, height, width, _] = n.ranked::<4>(0)?;
     let [_, rows, columns, _] = n.out_ranked::<4>(0)?;
     let value = n.real_as(0, DType::Float32)?;
-    let value = channels_first(n, &value)?;
+    let value = n.channels_to_front(&value)?;
     let (rows, columns) = (weights(n, rows, height)?, weights(n, columns, width)?);
     let columns = n.transpose(&columns, &[1, 0])?;
     let value = n.call("MatMul", &[&rows, &value], [])?;
     let value = n.call("MatMul", &[&value, &columns], [])?;
-    let value = channels_last(n, &value)?;
+    let value = n.channels_to_back(&value)?;
     n.put(0, &value)
 }
 

@@ -114,7 +114,7 @@ fn bags(n: &mut Node<'_>, rows: Rows) -> Outcome {
 
 fn rows_sum(n: &mut Node<'_>) -> Outcome {
     let data = n.real(0)?;
-    let many = *data.dims()?.first().unwrap_or(&0);
+    let many = n.known_dim(&data, 0)?;
     let lengths = n.raw(1)?;
     let segments = n.segments_of(&lengths, &Size::Known(many))?;
     let sums = segments.sum(n, &data)?;
@@ -229,7 +229,7 @@ fn permuted(n: &mut Node<'_>) -> Outcome {
     let [_, columns] = n.ranked::<2>(0)?;
     let (data, offsets, order) = (n.raw(0)?, n.raw(1)?, n.raw(2)?);
     let offsets = n.cast(&offsets, DType::Int64)?;
-    let many = *offsets.dims()?.first().unwrap_or(&0);
+    let many = n.known_dim(&offsets, 0)?;
     if many < 1 {
         return Err("expected offsets of blocks".into());
     }

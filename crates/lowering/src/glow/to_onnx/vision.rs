@@ -3,7 +3,6 @@
 use lodstone_model::DType;
 use lodstone_schema::Finding;
 
-use super::conv::{channels_first, channels_last};
 use super::node::{Node, Outcome, Rule, no_equivalent};
 use crate::onnx::{Value, float, int, text};
 
@@ -65,9 +64,9 @@ fn align(n: &mut Node<'_>) -> Outcome {
         boxes = n.slice(&boxes, 1, 1, 5)?;
     }
     let batches = n.cast(&batches, DType::Int64)?;
-    let image = channels_first(n, &image)?;
+    let image = n.channels_to_front(&image)?;
     let value = n.call("RoiAlign", &[&image, &boxes, &batches], attributes)?;
-    let value = channels_last(n, &value)?;
+    let value = n.channels_to_back(&value)?;
     n.put(0, &value)
 }
 
@@ -83,7 +82,7 @@ fn suppress(n: &mut Node<'_>) -> Outcome {
         true => (n.unsqueeze(&boxes, &[0])?, n.unsqueeze(&scores, &[0, 1])?),
         false => (boxes, scores),
     };
-    let images = *scores.dims()?.first().unwrap_or(&0);
+    let images = n.known_dim(&scores, 0)?;
     let room = *n.out(0)?.shape.first().unwrap_or(&0);
     if !(1..=MAX_IMAGES).contains(&images) {
         return no_equivalent(format!("expected 1 to {MAX_IMAGES} images, found {images}"));

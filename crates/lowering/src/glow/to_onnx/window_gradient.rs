@@ -2,9 +2,10 @@
 
 use lodstone_model::DType;
 
-use super::conv::{channels_first, channels_last, pads};
+use super::conv::pads;
 use super::node::{Node, Outcome, Rule, no_equivalent};
 use super::pool::weights;
+use crate::onnx::layout::Layout;
 use crate::onnx::{Value, int, ints, text};
 
 pub(super) const RULES: &[(&str, Rule)] = &[
@@ -56,15 +57,15 @@ impl Window {
 }
 
 fn convolution(n: &mut Node<'_>) -> Outcome {
-    if super::conv::is_channels_first(n)? {
+    if super::conv::layout(n)? == Layout::First {
         return no_equivalent("Glow only has gradients for channels that are last");
     }
     let window = window(n)?;
     let group = n.int("Group")?;
     let grad = n.real(4)?;
-    let grad = channels_first(n, &grad)?;
+    let grad = n.channels_to_front(&grad)?;
     let (input, filter) = (n.real(0)?, n.real(1)?);
-    let (input, filter) = (channels_first(n, &input)?, channels_first(n, &filter)?);
+    let (input, filter) = (n.channels_to_front(&input)?, n.channels_to_front(&filter)?);
     let (input_dims, grad_dims) = (input.dims()?, grad.dims()?);
     let spatial = input_dims.get(2..).zip(grad_dims.get(2..));
     let rest = spatial.and_then(|(input, output)| window.rest(input, output));
@@ -81,7 +82,7 @@ fn convolution(n: &mut Node<'_>) -> Outcome {
             int("group", group),
         ];
         let of_input = n.call("ConvTranspose", &[&grad, &filter], attributes)?;
-        let of_input = channels_last(n, &of_input)?;
+        let of_input = n.channels_to_back(&of_input)?;
         n.put(0, &of_input)?;
     }
     if n.is_read(1) {
@@ -104,7 +105,7 @@ fn convolution(n: &mut Node<'_>) -> Outcome {
         ];
         let of_filter = n.call("Conv", &[&images, &gradients], attributes)?;
         let of_filter = n.transpose(&of_filter, &order)?;
-        let of_filter = channels_last(n, &of_filter)?;
+        let of_filter = n.channels_to_back(&of_filter)?;
         n.put(1, &of_filter)?;
     }
     if n.is_read(2) {
@@ -139,7 +140,7 @@ fn average(n: &mut Node<'_>) -> Outcome {
     let window = window(n)?;
     let [_, height, width, channels] = n.ranked::<4>(0)?;
     let grad = n.real_as(2, DType::Float32)?;
-    let grad = channels_first(n, &grad)?;
+    let grad = n.channels_to_front(&grad)?;
     let kernels = &window.kernels;
     let [rows, columns] = kernels[..] else {
         return Err("expected 2 kernel dims".into());
@@ -167,7 +168,7 @@ fn average(n: &mut Node<'_>) -> Outcome {
         int("group", channels),
     ];
     let value = n.call("ConvTranspose", &[&share, &kernel], attributes)?;
-    let value = channels_last(n, &value)?;
+    let value = n.channels_to_back(&value)?;
     n.put(0, &value)
 }
 
@@ -189,11 +190,11 @@ fn adaptive(n: &mut Node<'_>) -> Outcome {
     let [_, height, width, _] = n.ranked::<4>(0)?;
     let [_, rows, columns, _] = n.ranked::<4>(2)?;
     let grad = n.real_as(2, DType::Float32)?;
-    let grad = channels_first(n, &grad)?;
+    let grad = n.channels_to_front(&grad)?;
     let (rows, columns) = (weights(n, rows, height)?, weights(n, columns, width)?);
     let rows = n.transpose(&rows, &[1, 0])?;
     let value = n.call("MatMul", &[&rows, &grad], [])?;
     let value = n.call("MatMul", &[&value, &columns], [])?;
-    let value = channels_last(n, &value)?;
+    let value = n.channels_to_back(&value)?;
     n.put(0, &value)
 }

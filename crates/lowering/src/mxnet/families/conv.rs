@@ -4,6 +4,7 @@ use lodstone_model::Attribute;
 
 use crate::mxnet::attributes::wrong;
 use crate::mxnet::node::{Node, Outcome, Rule, known_dims, required_dim};
+use crate::onnx::layout::{self, Layout};
 use crate::onnx::windows::{Pads, Windows};
 use crate::onnx::{Value, int, ints};
 
@@ -13,27 +14,20 @@ pub(super) const RULES: &[(&str, Rule)] = &[
     ("Deconvolution", Rule::One(deconvolution)),
 ];
 
-/// Layouts with the channels after the batch, and after the spatial dims.
-const FIRST: &[&str] = &["NCW", "NCHW", "NCDHW"];
-const LAST: &[&str] = &["NWC", "NHWC", "NDHWC"];
-
 impl Node<'_> {
-    /// Whether the attribute `layout` has the channels last.
-    pub(super) fn channels_last(&self, spatial: Option<usize>) -> Outcome<bool> {
-        let layout = match self.attributes.find("layout")? {
-            None | Some("None") => return Ok(false),
-            Some(layout) => layout,
+    /// Returns the layout of images.
+    pub(super) fn layout(&self, spatial: Option<usize>) -> Outcome<Layout> {
+        let name = match self.attributes.find("layout")? {
+            None | Some("None") => return Ok(Layout::First),
+            Some(name) => name,
         };
-        let is_last = match layout {
-            _ if FIRST.contains(&layout) => false,
-            _ if LAST.contains(&layout) => true,
-            _ => return Err(wrong("layout", "a layout of images", layout)),
-        };
+        let layout = Layout::named(name, layout::MXNET)
+            .ok_or_else(|| wrong("layout", "a layout of images", name))?;
         match spatial {
-            Some(spatial) if layout.len() != spatial.saturating_add(2) => {
-                Err(wrong("layout", &format!("a layout of {spatial} spatial dims"), layout))
+            Some(spatial) if name.len() != spatial.saturating_add(2) => {
+                Err(wrong("layout", &format!("a layout of {spatial} spatial dims"), name))
             }
-            _ => Ok(is_last),
+            _ => Ok(layout),
         }
     }
 
@@ -126,27 +120,21 @@ fn check_filters(node: &Node<'_>, weight: &Value, axis: i64, groups: i64) -> Out
 }
 
 fn convolution(node: &mut Node<'_>) -> Outcome {
-    let (mut x, mut weight, bias) = (node.input(0)?, node.input(1)?, node.bias(2, false)?);
+    let (x, weight, bias) = (node.input(0)?, node.input(1)?, node.bias(2, false)?);
     let windows = (&dilated(node)?, groups(node, "num_group")?);
     check_filters(node, &weight, 0, 1)?;
-    let is_last = node.channels_last(Some(windows.0.rank()))?;
-    if is_last {
-        x = node.channels_to_front(&x)?;
-        weight = node.channels_to_front(&weight)?;
-    }
+    let layout = node.layout(Some(windows.0.rank()))?;
+    let (x, weight) = (node.to_front(&x, layout)?, node.to_front(&weight, layout)?);
     let y = convolved(node, "Conv", ([&x, &weight], bias.as_ref()), windows, None)?;
-    if is_last { node.channels_to_back(&y) } else { Ok(y) }
+    node.from_front(&y, layout)
 }
 
 fn deconvolution(node: &mut Node<'_>) -> Outcome {
-    let (mut x, mut weight, bias) = (node.input(0)?, node.input(1)?, node.bias(2, true)?);
+    let (x, weight, bias) = (node.input(0)?, node.input(1)?, node.bias(2, true)?);
     let (mut windows, groups) = (dilated(node)?, groups(node, "num_group")?);
     let count = windows.rank();
-    let is_last = node.channels_last(Some(count))?;
-    if is_last {
-        x = node.channels_to_front(&x)?;
-        weight = node.channels_to_front(&weight)?;
-    }
+    let layout = node.layout(Some(count))?;
+    let (x, weight) = (node.to_front(&x, layout)?, node.to_front(&weight, layout)?);
     check_filters(node, &weight, 1, groups)?;
     let target = node.each("target_shape", count, 0, 0)?;
     let mut adjust = node.each("adj", count, 0, 0)?;
@@ -156,5 +144,5 @@ fn deconvolution(node: &mut Node<'_>) -> Outcome {
     let adjust = Some(ints("output_padding", &adjust));
     let operands = ([&x, &weight], bias.as_ref());
     let y = convolved(node, "ConvTranspose", operands, (&windows, groups), adjust)?;
-    if is_last { node.channels_to_back(&y) } else { Ok(y) }
+    node.from_front(&y, layout)
 }

@@ -7,6 +7,7 @@ use super::conv::{dilated, groups};
 use super::spatial::{image_size, sampled};
 use crate::mxnet::attributes::wrong;
 use crate::mxnet::node::{Node, Outcome, Rule, product, required_dim};
+use crate::onnx::layout::Layout;
 use crate::onnx::windows::Windows;
 use crate::onnx::{Value, int, ints, text};
 
@@ -136,7 +137,7 @@ fn deformable(node: &mut Node<'_>, is_modulated: bool) -> Outcome {
     let groups = groups(node, "num_group")?;
     let filters = node.attributes.int("num_filter", None)?;
     node.attributes.ignore(&["im2col_step"]);
-    if node.channels_last(Some(2))? || required_dim(&weight, 0)? != filters {
+    if node.layout(Some(2))? == Layout::Last || required_dim(&weight, 0)? != filters {
         return Err(format!("expected {filters} filters in the layout NCHW").into());
     }
     let (height, width) = image_size(&x)?;

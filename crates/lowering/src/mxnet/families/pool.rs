@@ -51,8 +51,8 @@ pub(super) fn pooling(node: &mut Node<'_>) -> Outcome {
         true => Divisor::Padded,
         false => Divisor::Inside,
     };
-    let is_last = node.channels_last(None)?;
-    let x = if is_last { node.channels_to_front(&x)? } else { x };
+    let layout = node.layout(None)?;
+    let x = node.to_front(&x, layout)?;
     let y = if node.attributes.flag("global_pool", false)? {
         node.attributes.ignore(&["kernel", "stride", "pad", "pooling_convention"]);
         global(node, &x, kind, p)?
@@ -68,7 +68,7 @@ pub(super) fn pooling(node: &mut Node<'_>) -> Outcome {
             _ => node.norm_pool(&x, &pool, exponent(p)?)?,
         }
     };
-    if is_last { node.channels_to_back(&y) } else { Ok(y) }
+    node.from_front(&y, layout)
 }
 
 fn exponent(p: Option<i64>) -> Outcome<i64> {

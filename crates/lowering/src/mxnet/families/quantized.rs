@@ -14,6 +14,7 @@ use super::normalize::batch_norm;
 use super::pool::pooling;
 use crate::mxnet::attributes::wrong;
 use crate::mxnet::node::{Node, Outcome, Rule, axis_of, rank};
+use crate::onnx::layout::Layout;
 use crate::onnx::{Value, int, ints};
 
 pub(super) const RULES: &[(&str, Rule)] = &[
@@ -391,7 +392,7 @@ fn conv(node: &mut Node<'_>) -> Outcome<Vec<Value>> {
     let kernel = node.kernel()?;
     let count = kernel.len();
     let pads = node.each("pad", count, 0, 0)?;
-    if node.channels_last(Some(count))? {
+    if node.layout(Some(count))? == Layout::Last {
         return Err(wrong("layout", "the channels before the spatial dims", "another layout"));
     }
     let attributes = vec![

@@ -7,6 +7,7 @@
 
 use super::super::operator::{Operator, Outcome, Rule};
 use super::super::pool::padded;
+use crate::onnx::layout::Layout;
 use crate::onnx::windows::{Padding, Pads, Windows};
 use crate::onnx::{Value, int, ints};
 
@@ -139,27 +140,24 @@ fn swapped(op: &mut Operator<'_>, value: &Value) -> Outcome<Value> {
 }
 
 /// Returns the input and the output gradient, channels first.
-fn both(op: &mut Operator<'_>, last: bool) -> Outcome<(Value, Value)> {
+fn both(op: &mut Operator<'_>, layout: Layout) -> Outcome<(Value, Value)> {
     let (x, given) = (op.input("Input")?, op.gradient("Output")?);
-    match last {
-        true => Ok((op.channels_to_front(&x)?, op.channels_to_front(&given)?)),
-        false => Ok((x, given)),
-    }
+    Ok((op.to_front(&x, layout)?, op.to_front(&given, layout)?))
 }
 
-fn put_input(op: &mut Operator<'_>, value: &Value, last: bool) -> Outcome {
-    let value = if last { op.channels_to_back(value)? } else { value.clone() };
+fn put_input(op: &mut Operator<'_>, value: &Value, layout: Layout) -> Outcome {
+    let value = op.from_front(value, layout)?;
     op.put_gradient("Input", &value)
 }
 
 fn conv(op: &mut Operator<'_>) -> Outcome {
-    let (filter, last) = (op.input("Filter")?, op.channels_last("data_format")?);
-    let (x, given) = both(op, last)?;
+    let (filter, layout) = (op.input("Filter")?, op.layout("data_format")?);
+    let (x, given) = both(op, layout)?;
     let mut filters = Filters::of(op, &x, &filter)?;
     filters.windows = filters.windows.extended(&images(&x)?)?;
     if op.wants_gradient("Input") {
         let value = filters.by_input(op, &given, &filter, &images(&x)?)?;
-        put_input(op, &value, last)?;
+        put_input(op, &value, layout)?;
     }
     if op.wants_gradient("Filter") {
         let value = filters.by_filter(op, &x, &given)?;
@@ -169,13 +167,13 @@ fn conv(op: &mut Operator<'_>) -> Outcome {
 }
 
 fn conv_transpose(op: &mut Operator<'_>) -> Outcome {
-    let (filter, last) = (op.input("Filter")?, op.channels_last("data_format")?);
-    let (x, given) = both(op, last)?;
+    let (filter, layout) = (op.input("Filter")?, op.layout("data_format")?);
+    let (x, given) = both(op, layout)?;
     let filters = Filters::of(op, &x, &filter)?;
     if op.wants_gradient("Input") {
         let value = filters.convolved(op, &given, &filter)?;
         let value = cropped(op, value, &images(&x)?)?;
-        put_input(op, &value, last)?;
+        put_input(op, &value, layout)?;
     }
     if op.wants_gradient("Filter") {
         let value = filters.by_filter(op, &given, &x)?;

@@ -1,5 +1,6 @@
 //! Gradients of operators that move elements: gathering, padding, scattering.
 
+use crate::onnx::layout::Layout;
 use lodstone_model::DType;
 use lodstone_schema::Finding;
 use lodstone_schema::places::at;
@@ -67,17 +68,17 @@ fn pad_around(op: &mut Operator<'_>) -> Outcome {
     let mut inner = pairs(&paddings)?;
     inner.reverse();
     let none = [[0, 0]];
-    let all = match op.channels_last("data_format")? {
-        true => [&none, &*inner, &none].concat(),
-        false => [&none, &none, &*inner].concat(),
+    let all = match op.layout("data_format")? {
+        Layout::Last => [&none, &*inner, &none].concat(),
+        Layout::First => [&none, &none, &*inner].concat(),
     };
     cut(op, &all)
 }
 
 fn pixel_shuffle(op: &mut Operator<'_>) -> Outcome {
     let (given, factor) = (op.gradient("Out")?, op.int("upscale_factor")?);
-    let last = op.channels_last("data_format")?;
-    let given = if last { op.channels_to_front(&given)? } else { given };
+    let layout = op.layout("data_format")?;
+    let given = op.to_front(&given, layout)?;
     let [batch, channels, rows, columns] = given.dims()?[..] else {
         return Err(format!("expected images, found rank {}", given.rank()?).into());
     };
@@ -89,7 +90,7 @@ fn pixel_shuffle(op: &mut Operator<'_>) -> Outcome {
     let turned = op.transpose(&split, &[0, 1, 3, 5, 2, 4])?;
     let all = channels.saturating_mul(factor).saturating_mul(factor);
     let y = op.reshape(&turned, &[batch, all, down, across])?;
-    let y = if last { op.channels_to_back(&y)? } else { y };
+    let y = op.from_front(&y, layout)?;
     op.put_gradient("X", &y)
 }
 

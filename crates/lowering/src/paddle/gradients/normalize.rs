@@ -87,11 +87,8 @@ fn put_scale(op: &mut Operator<'_>, given: &Value, normal: &Value, axes: &[i64])
 /// Given statistics do not depend on the batch.
 fn batch_norm(op: &mut Operator<'_>) -> Outcome {
     let (x, given) = (op.input("X")?, op.gradient("Y")?);
-    let last = op.channels_last("data_layout")? && x.rank()? > 2;
-    let (x, given) = match last {
-        true => (op.channels_to_front(&x)?, op.channels_to_front(&given)?),
-        false => (x, given),
-    };
+    let layout = op.layout("data_layout")?.of_rank(x.rank()?);
+    let (x, given) = (op.to_front(&x, layout)?, op.to_front(&given, layout)?);
     let rank = x.rank()?;
     let axes = but_channels(rank);
     let fixed = op.flag("is_test")? || op.flag("use_global_stats")?;
@@ -124,7 +121,7 @@ fn batch_norm(op: &mut Operator<'_>) -> Outcome {
         true => op.mul(&scaled, &normal.inverse)?,
         false => normal.before(op, &scaled, &axes)?,
     };
-    let y = if last { op.channels_to_back(&y)? } else { y };
+    let y = op.from_front(&y, layout)?;
     op.put_gradient("X", &y)
 }
 
@@ -191,11 +188,8 @@ fn instance_norm(op: &mut Operator<'_>) -> Outcome {
 /// Each group of channels of each sample is normalized separately.
 fn group_norm(op: &mut Operator<'_>) -> Outcome {
     let (x, given, groups) = (op.input("X")?, op.gradient("Y")?, op.int("groups")?);
-    let last = op.channels_last("data_layout")?;
-    let (x, given) = match last {
-        true => (op.channels_to_front(&x)?, op.channels_to_front(&given)?),
-        false => (x, given),
-    };
+    let layout = op.layout("data_layout")?;
+    let (x, given) = (op.to_front(&x, layout)?, op.to_front(&given, layout)?);
     let dims = x.dims()?;
     let examples = *dims.first().ok_or("expected a batch dim, found none")?;
     let (mean, variance) = (op.input("Mean")?, op.input("Variance")?);
@@ -215,7 +209,7 @@ fn group_norm(op: &mut Operator<'_>) -> Outcome {
         None => normal.scaled(op, &scaled, &scaled, &[2])?,
     };
     let y = op.reshape(&y, &dims)?;
-    let y = if last { op.channels_to_back(&y)? } else { y };
+    let y = op.from_front(&y, layout)?;
     op.put_gradient("X", &y)
 }
 
@@ -233,14 +227,11 @@ fn norm(op: &mut Operator<'_>) -> Outcome {
 
 fn affine_channel(op: &mut Operator<'_>) -> Outcome {
     let (x, given) = (op.input("X")?, op.gradient("Out")?);
-    let last = op.channels_last("data_layout")? && x.rank()? > 2;
-    let (x, given) = match last {
-        true => (op.channels_to_front(&x)?, op.channels_to_front(&given)?),
-        false => (x, given),
-    };
+    let layout = op.layout("data_layout")?.of_rank(x.rank()?);
+    let (x, given) = (op.to_front(&x, layout)?, op.to_front(&given, layout)?);
     put_scale(op, &given, &x, &but_channels(x.rank()?))?;
     let y = scaled(op, &given)?;
-    let y = if last { op.channels_to_back(&y)? } else { y };
+    let y = op.from_front(&y, layout)?;
     op.put_gradient("X", &y)
 }
 

@@ -23,17 +23,14 @@ const MAX_ELEMENTS: usize = 1 << 24;
 
 fn pool(op: &mut Operator<'_>) -> Outcome {
     let (x, given) = (op.input("X")?, op.gradient("Out")?);
-    let last = op.channels_last("data_format")?;
-    let (x, given) = match last {
-        true => (op.channels_to_front(&x)?, op.channels_to_front(&given)?),
-        false => (x, given),
-    };
+    let layout = op.layout("data_format")?;
+    let (x, given) = (op.to_front(&x, layout)?, op.to_front(&given, layout)?);
     let y = match (op.pools_maxima()?, op.flag("global_pooling")?) {
         (true, true) => greatest(op, &x, &given)?,
         (true, false) => maxima(op, &x, &given)?,
         (false, is_global) => means(op, &x, &given, is_global)?,
     };
-    let y = if last { op.channels_to_back(&y)? } else { y };
+    let y = op.from_front(&y, layout)?;
     op.put_gradient("X", &y)
 }
 

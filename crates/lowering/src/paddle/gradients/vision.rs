@@ -18,11 +18,8 @@ const MAX_ELEMENTS: i64 = 1 << 12;
 
 fn resize(op: &mut Operator<'_>, mode: &str, spatial: usize) -> Outcome {
     let (x, given) = (op.input("X")?, op.gradient("Out")?);
-    let last = op.channels_last("data_layout")?;
-    let (x, given) = match last {
-        true => (op.channels_to_front(&x)?, op.channels_to_front(&given)?),
-        false => (x, given),
-    };
+    let layout = op.layout("data_layout")?;
+    let (x, given) = (op.to_front(&x, layout)?, op.to_front(&given, layout)?);
     let resizing = Resizing::of(op, &x, mode, spatial)?;
     let (dims, found) = (x.dims()?, given.dims()?);
     if dims.iter().chain(&found).skip(2).any(|dim| *dim > MAX_ELEMENTS) {
@@ -40,6 +37,6 @@ fn resize(op: &mut Operator<'_>, mode: &str, spatial: usize) -> Outcome {
         let sums = op.call("MatMul", &[&lines, &shares], [])?;
         y = op.transpose(&sums, &order)?;
     }
-    let y = if last { op.channels_to_back(&y)? } else { y };
+    let y = op.from_front(&y, layout)?;
     op.put_gradient("X", &y)
 }
