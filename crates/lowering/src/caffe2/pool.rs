@@ -78,7 +78,8 @@ fn pooled(node: &mut Node<'_>, x: &Value, kind: &Kind) -> Outcome {
         match (of.legacy, spatial_dims(x)) {
             // How many windows there are, and what means divide by, follows from the dims.
             (Some(legacy @ LegacyPad::Caffe), None) => {
-                let rounding = legacy.rounding(&windows);
+                let is_whole = matches!(kind, Kind::Mean { counts: true });
+                let rounding = legacy.rounding(&windows, is_whole)?;
                 let pool = Pool::new(x, windows, rounding)?;
                 match kind {
                     Kind::Max => node.max_pool(x, &pool),

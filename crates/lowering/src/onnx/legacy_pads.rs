@@ -53,13 +53,17 @@ impl LegacyPad {
         }
     }
 
-    /// Returns how the number of windows is rounded: with padding, Caffe leaves out a window that begins behind the image.
-    pub(crate) fn rounding(self, windows: &Windows) -> Rounding {
-        let is_padded = windows.iter().any(|window| window.end() > 0);
+    /// Returns how the number of windows over images of unknown dims is rounded. ONNX leaves out windows that begin behind
+    /// the image, as Caffe does with padding.
+    ///
+    /// # Errors
+    /// If there may be such windows without padding, or `is_whole` requires that there are none.
+    pub(crate) fn rounding(self, windows: &Windows, is_whole: bool) -> Outcome<Rounding> {
+        let is_fit = |window: Window| window.begins_inside() || !is_whole && window.end() > 0;
         match self {
-            Self::Caffe if is_padded => Rounding::UpInside,
-            Self::Caffe => Rounding::Up,
-            Self::Valid | Self::Same => Rounding::Down,
+            Self::Valid | Self::Same => Ok(Rounding::Down),
+            Self::Caffe if windows.iter().all(is_fit) => Ok(Rounding::UpInside),
+            Self::Caffe => Err(unknown("`legacy_pad` 3")),
         }
     }
 
@@ -84,6 +88,11 @@ impl LegacyPad {
         }
         windows.with_pads(&Pads { begins, ends })
     }
+}
+
+/// The finding of dims that padding depends on.
+fn unknown(what: &str) -> Finding {
+    Finding::new(Code::UnknownDims, format!("the dims must be known for {what}"))
 }
 
 /// Returns the pads with which each step has a result.
@@ -128,7 +137,7 @@ impl Window {
         let total = self.kernel() - 1;
         match self.stride() {
             1 => Ok((total / 2, total - total / 2)),
-            _ => Err(Finding::new(Code::UnknownDims, "the dims must be known for `legacy_pad` 2")),
+            _ => Err(unknown("`legacy_pad` 2")),
         }
     }
 
@@ -137,9 +146,7 @@ impl Window {
     fn up_of_any(self) -> Outcome<i64> {
         match self.begins_inside() {
             true => Ok(self.end() + self.stride() - 1),
-            false => {
-                Err(Finding::new(Code::UnknownDims, "the dims must be known for `legacy_pad` 3"))
-            }
+            false => Err(unknown("`legacy_pad` 3")),
         }
     }
 }

@@ -1,9 +1,10 @@
 //! Convolutions, pools and patches with random attributes, against loops over the elements that each framework documents.
 //!
 //! Nothing here is shared with the rules: sizes, padding and divisors are written as PaddlePaddle 2.6 (`phi/kernels`,
-//! `funcs/pooling.cc`), MXNet 1.9 (`nn/pool.h`, `nn/im2col.h`) and PyTorch 2.15 (`native/Pool.h`, `AvgPoolKernel.cpp`) do.
+//! `funcs/pooling.cc`), MXNet 1.9 (`nn/pool.h`, `nn/im2col.h`), Caffe2 (`conv_pool_op_base.h`) and PyTorch 2.15 (`native/Pool.h`, `AvgPoolKernel.cpp`) do.
 //! The loops of pools were compared with these releases themselves, for several hundred random attributes each.
 
+mod caffe2;
 mod mxnet;
 mod paddle;
 mod torch;
@@ -54,7 +55,8 @@ fn trial(
 }
 
 pub(crate) fn trials() -> Vec<Trial> {
-    paddle::trials().into_iter().chain(mxnet::trials()).chain(torch::trials()).collect()
+    let all = [paddle::trials(), mxnet::trials(), caffe2::trials(), torch::trials()];
+    all.into_iter().flatten().collect()
 }
 
 /// An operator with random attributes.
@@ -317,7 +319,9 @@ fn evaluated(
         args: vec![name.clone()],
     };
     op.outputs = match dialect {
-        Dialect::Mxnet => vec![Operand { slot: String::new(), args: names.clone() }],
+        Dialect::Mxnet | Dialect::Caffe2 => {
+            vec![Operand { slot: String::new(), args: names.clone() }]
+        }
         _ => names.iter().enumerate().map(results).collect(),
     };
     op.name = "op".to_owned();
