@@ -7,6 +7,7 @@ pub(crate) mod blocks;
 mod constants;
 mod derived;
 pub(crate) mod normalization;
+pub(crate) mod recurrence;
 pub(crate) mod required;
 pub(crate) mod resizing;
 mod shapes;
