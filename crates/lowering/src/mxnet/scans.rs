@@ -142,12 +142,7 @@ fn network_over_time<'m>(
         for (direction, weights) in layer.iter().enumerate() {
             let index = length(number * directions + direction);
             let graph = &mut walk.graph;
-            let mut start = |all: &Value| {
-                let one = graph.slice(all, 0, index, index + 1)?;
-                let axis = graph.longs(&[0]);
-                graph.call("Squeeze", &[&one, &axis], [])
-            };
-            let begin = [start(state)?, start(memory)?];
+            let begin = [graph.row_of(state, index)?, graph.row_of(memory, index)?];
             let [h, c, out] = over_time(walk, op, (weights, grid), &y, begin, direction == 1)?;
             states.push(walk.graph.unsqueeze(&h, &[0])?);
             memories.push(walk.graph.unsqueeze(&c, &[0])?);
@@ -203,12 +198,7 @@ fn over_time<'m>(
     is_reverse: bool,
 ) -> Outcome<[Value; 3]> {
     let graph = &mut walk.graph;
-    let input = graph.transpose(&weights.input, &[1, 0])?;
-    let mut gates = graph.call("MatMul", &[x, &input], [])?;
-    if let Some([of_input, of_state]) = &weights.biases {
-        let bias = graph.add(of_input, of_state)?;
-        gates = graph.add(&gates, &bias)?;
-    }
+    let gates = graph.input_gates(x, weights)?;
     let recurrent = graph.transpose(&weights.state, &[1, 0])?;
     let projection = match &weights.projection {
         Some(projection) => Some(graph.transpose(projection, &[1, 0])?),

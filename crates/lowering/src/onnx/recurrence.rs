@@ -20,12 +20,15 @@
 //! | MXNet, `lstm_state_clip_*` | cuDNN clips, the CPU's kernels do not: rejected | run with 1.9.1 |
 //! | PyTorch | [`CELLS`], as cuDNN | `LSTMCell` and `GRUCell` in `native/RNN.cpp`; recorded `lstm_cell`, `gru_cell` |
 //! | PyTorch, `params` | the weights of the input and of the state, their biases, and the projection, for each layer and direction | `gather_params` in `native/RNN.cpp` |
+//! | PyTorch, `proj_size` | the columns of the weight of the state; the projection is behind the biases; time must be known | `_lstm_impl` in `native/RNN.cpp`; run with 2.15 |
+//! | PyTorch, `dropout` | between layers only, in training | `apply_layer_stack` in `native/RNN.cpp` |
 //! | PyTorch, lengths and batches of 0 | time must have a step; a batch may be empty | run with 2.15 |
 //! | Glow, `LSTMUnit` | [`CELLS`]: input, forget, candidate, output | `createLSTMUnit` in `Graph.h` |
 
-use lodstone_model::{Attribute, AttributeValue, ByteString, DType};
+use lodstone_model::{Attribute, AttributeValue, ByteString, DType, Tensor};
 use lodstone_schema::Finding;
 use lodstone_schema::numbers::length;
+use lodstone_store::Blob;
 
 use super::{Graph, Value, int, text};
 
@@ -36,6 +39,9 @@ const MAX_LAYERS: i64 = 1 << 10;
 
 /// The maximum number of elements of a state: only broken attributes lead to more.
 const MAX_HIDDEN: i64 = 1 << 24;
+
+/// The maximum number of steps, of all layers, that become operators.
+const MAX_STEPS: i64 = 1 << 10;
 
 /// The maximum number of elements of the matrix that reorders gates, along each side.
 const MAX_GATES: i64 = 1 << 13;
@@ -101,15 +107,12 @@ impl Cell {
         length(self.gates.len())
     }
 
-    /// Returns the number of elements of a gate: the columns of weights, divided by the number of gates.
+    /// Returns the number of elements of a gate in weights of all gates.
     pub(crate) fn gate_size(&self, width: i64) -> Made<i64> {
         let count = self.count();
-        match width {
-            width if width > 0 && width % count == 0 && width <= MAX_GATES => Ok(width / count),
-            other => {
-                let expected = format!("rows of {count} gates, at most {MAX_GATES} elements");
-                Err(format!("expected {expected}, found {other}").into())
-            }
+        match width > 0 && width % count == 0 {
+            true => Ok(width / count),
+            false => Err(format!("expected the weights of {count} gates, found {width}").into()),
         }
     }
 }
@@ -254,7 +257,10 @@ impl Graph {
 
     /// Returns weights of inputs that hold the gates of a cell: `[1, gates * size, gates * size]`.
     pub(crate) fn gate_weights(&mut self, cell: &Cell, size: i64, dtype: DType) -> Made {
-        let width = cell.gate_size(cell.count() * size)? * cell.count();
+        let width = cell.count() * size;
+        if width > MAX_GATES {
+            return Err(format!("expected gates of at most {MAX_GATES}, found {width}").into());
+        }
         let row = |from: i64, factor: f32| {
             (0..width).map(move |column| if column == from { factor } else { 0.0 })
         };
@@ -265,10 +271,12 @@ impl Graph {
             };
             (0..size).flat_map(move |place| row(from * size + place, factor))
         };
-        let elements: Vec<f32> = cell.gates.iter().flat_map(gate).collect();
-        let matrix = self.matrix(&elements, [width.unsigned_abs(); 2]);
-        let matrix = self.cast(&matrix, dtype)?;
-        self.unsqueeze(&matrix, &[0])
+        let elements = cell.gates.iter().flat_map(gate).flat_map(f32::to_le_bytes);
+        let bytes = Blob::memory(elements.collect::<Vec<u8>>());
+        let width = width.unsigned_abs();
+        let matrix = Tensor::dense(DType::Float32, vec![1, width, width], bytes);
+        let matrix = self.tensor(matrix, "gates");
+        self.cast(&matrix, dtype)
     }
 
     /// Takes a vector apart: the weights of all cells, then their biases.
@@ -355,11 +363,11 @@ impl Graph {
             let found = format!("{} and {}", weights.len(), starts.len());
             return Err(format!("expected {expected}, found {found}").into());
         }
-        if weights.iter().any(|weights| weights.projection.is_some()) {
-            return Err("ONNX has no operator that projects hidden states".into());
-        }
         if x.size(1)? == Some(0) {
-            return self.of_nothing(x, network, starts);
+            return self.of_nothing(x, network);
+        }
+        if network.projection.is_some() {
+            return self.unrolled(x, network, weights, lengths, starts);
         }
         let lengths = lengths.map(|lengths| self.cast(lengths, DType::Int32)).transpose()?;
         let activations = vec![cell.activation; directions];
@@ -392,20 +400,85 @@ impl Graph {
     }
 
     /// Returns the results of an empty batch, which ONNX's operators reject.
-    fn of_nothing(
+    fn of_nothing(&mut self, x: &Value, network: &Network) -> Made<Vec<Value>> {
+        let time = x.size(0)?.ok_or("the time of an empty batch must be known")?;
+        let size = length(network.directions()) * network.state();
+        let mut results = vec![self.filled(x.dtype(), 0.0, &[time, 0, size])?];
+        for size in [network.state(), network.hidden].into_iter().take(network.cell.states()) {
+            results.push(self.filled(x.dtype(), 0.0, &[network.cells(), 0, size])?);
+        }
+        Ok(results)
+    }
+
+    /// Returns what the input adds to the gates of all steps: `[time, batch, gates * hidden]`.
+    pub(crate) fn input_gates(&mut self, x: &Value, weights: &Weights) -> Made {
+        let input = self.transpose(&weights.input, &[1, 0])?;
+        let gates = self.call("MatMul", &[x, &input], [])?;
+        match &weights.biases {
+            Some([of_input, of_state]) => {
+                let bias = self.add(of_input, of_state)?;
+                self.add(&gates, &bias)
+            }
+            None => Ok(gates),
+        }
+    }
+
+    /// Returns an element along the first axis, which is removed.
+    pub(crate) fn row_of(&mut self, all: &Value, index: i64) -> Made {
+        let one = self.slice(all, 0, index, index + 1)?;
+        let axis = self.longs(&[0]);
+        self.call("Squeeze", &[&one, &axis], [])
+    }
+
+    /// Runs layers of an LSTM whose hidden state is projected, step by step: ONNX has no operator that projects it.
+    fn unrolled(
         &mut self,
         x: &Value,
         network: &Network,
+        weights: &[Weights],
+        lengths: Option<&Value>,
         starts: &[Option<Value>],
     ) -> Made<Vec<Value>> {
-        let time = x.size(0)?.ok_or("the time of an empty batch must be known")?;
-        let (cells, directions) = (network.cells(), length(network.directions()));
-        let mut results =
-            vec![self.filled(x.dtype(), 0.0, &[time, 0, directions * network.hidden])?];
-        for _ in starts {
-            results.push(self.filled(x.dtype(), 0.0, &[cells, 0, network.hidden])?);
+        let (time, [Some(hidden), Some(memory)], None) = (x.size(0)?, starts, lengths) else {
+            return Err("projected states require initial ones, and no lengths".into());
+        };
+        let time = time.filter(|time| time.saturating_mul(network.cells()) <= MAX_STEPS);
+        let time =
+            time.ok_or_else(|| format!("projected states require {MAX_STEPS} steps at most"))?;
+        let directions = network.directions();
+        let (mut y, mut last) = (x.clone(), [Vec::new(), Vec::new()]);
+        for (number, layer) in weights.chunks(directions).enumerate() {
+            let mut sides = Vec::new();
+            for (direction, own) in layer.iter().enumerate() {
+                let projection = own.projection.as_ref().ok_or("a projection is missing")?;
+                let gates = self.input_gates(&y, own)?;
+                let [of_state, projection] = [self.turned(&own.state)?, self.turned(projection)?];
+                let index = length(number * directions + direction);
+                let [mut hidden, mut memory] =
+                    [self.row_of(hidden, index)?, self.row_of(memory, index)?];
+                let mut shown = Vec::new();
+                for step in 0..time {
+                    let at = if direction == 0 { step } else { time - 1 - step };
+                    let own = self.row_of(&gates, at)?;
+                    let product = self.call("MatMul", &[&hidden, &of_state], [])?;
+                    let sum = self.add(&own, &product)?;
+                    let gates = self.split_gates(&network.cell, &sum)?;
+                    [hidden, memory] = self.lstm_step(gates, &memory)?;
+                    hidden = self.call("MatMul", &[&hidden, &projection], [])?;
+                    shown.push(self.unsqueeze(&hidden, &[0])?);
+                }
+                if direction == 1 {
+                    shown.reverse();
+                }
+                sides.push(self.joined(&shown, 0)?);
+                for (all, end) in last.iter_mut().zip([hidden, memory]) {
+                    all.push(self.unsqueeze(&end, &[0])?);
+                }
+            }
+            y = self.joined(&sides, 2)?;
         }
-        Ok(results)
+        let [hidden, memory] = last;
+        Ok(vec![y, self.joined(&hidden, 0)?, self.joined(&memory, 0)?])
     }
 
     /// Returns the weights of all directions of a layer in the order of ONNX.

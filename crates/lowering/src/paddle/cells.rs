@@ -73,7 +73,6 @@ pub(super) fn gru_weights(graph: &mut Graph, weight: &Value) -> Outcome<(i64, Va
 /// One step of a GRU whose reset gate applies to the previous state.
 fn gru_unit(op: &mut Operator<'_>) -> Outcome {
     let (x, before, weight) = (op.input("Input")?, op.input("HiddenPrev")?, op.input("Weight")?);
-    let (size, gates, candidate) = gru_weights(op, &weight)?;
     let x = match op.optional("Bias")? {
         Some(bias) => {
             let bias = op.reshape(&bias, &[-1])?;
@@ -81,6 +80,7 @@ fn gru_unit(op: &mut Operator<'_>) -> Outcome {
         }
         None => x,
     };
+    let (size, gates, candidate) = gru_weights(op, &weight)?;
     let product = op.call("MatMul", &[&before, &gates], [])?;
     let given = op.slice(&x, 1, 0, 2 * size)?;
     let sum = op.add(&given, &product)?;

@@ -123,7 +123,9 @@ fn gru(op: &mut Operator<'_>) -> Outcome {
         return Err(format!("ONNX cannot invert a gate with activation `{gate}`").into());
     }
     let (size, gates, new) = gru_weights(op, &weight)?;
-    cell.gate_size(3 * size)?;
+    let input = op.gate_weights(&cell, size, x.dtype())?;
+    let whole = op.concat(&[&gates, &new], 1)?;
+    let state = of_state(op, &whole, &cell, size)?;
     let bias = match op.optional("Bias")? {
         Some(bias) => {
             let bias = op.reshape(&bias, &[1, 3 * size])?;
@@ -132,10 +134,6 @@ fn gru(op: &mut Operator<'_>) -> Outcome {
         None => None,
     };
     let starts = vec![initial(op, "H0")?];
-    let graph = &mut **op;
-    let input = graph.gate_weights(&cell, size, x.dtype())?;
-    let whole = graph.concat(&[&gates, &new], 1)?;
-    let state = of_state(graph, &whole, &cell, size)?;
     let layer = Layer { input, state, biases: bias, lengths: None, starts, peepholes: None };
     over_sequences(op, &cell, size, &x, layer, &[gate, candidate])
 }

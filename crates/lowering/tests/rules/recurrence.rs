@@ -312,7 +312,11 @@ fn without_batch(x: &Tensor) -> Tensor {
 
 /// `aten/src/ATen/native/RNN.cpp`.
 fn torch(random: &mut Random) -> Option<(Single, Vec<Tensor>)> {
-    let mut network = Network::draw(random, 0, None);
+    let projection = (random.size(0, 2) == 0).then(|| random.size(1, 2));
+    let mut network = Network::draw(random, 0, projection);
+    if projection.is_some_and(|size| size >= network.hidden) {
+        return None;
+    }
     network.has_biases = random.flag();
     let [time, batch, _] = network.dims;
     let mut expected = network.results(&vec![time; batch]);
@@ -329,7 +333,7 @@ fn torch(random: &mut Random) -> Option<(Single, Vec<Tensor>)> {
     inputs.extend(network.starts.into_iter().map(|it| ("hx", it)));
     for cell in network.cells {
         let biases = cell.biases.into_iter().filter(|_| network.has_biases);
-        let weights = [cell.input, cell.state].into_iter().chain(biases);
+        let weights = [cell.input, cell.state].into_iter().chain(biases).chain(cell.projection);
         inputs.extend(weights.map(|it| ("params", it)));
     }
     let (train, dropout) = (random.flag(), random.pick(&[0.0, 0.5]));

@@ -22,12 +22,13 @@ pub(super) const RULES: &[(&str, Rule)] = &[
 /// Returns the weights of cells, which have `count` each.
 fn weights(params: &[Value], count: usize) -> Outcome<Vec<Weights>> {
     let one = |own: &[Value]| {
-        let [input, state, biases @ ..] = own else { return Err("a weight is missing".into()) };
-        let biases = match biases {
-            [of_input, of_state] => Some([of_input.clone(), of_state.clone()]),
-            _ => None,
+        let [input, state, rest @ ..] = own else { return Err("a weight is missing".into()) };
+        let (biases, rest) = match rest {
+            [of_input, of_state, rest @ ..] => (Some([of_input.clone(), of_state.clone()]), rest),
+            rest => (None, rest),
         };
-        Ok(Weights { input: input.clone(), state: state.clone(), projection: None, biases })
+        let projection = rest.first().cloned();
+        Ok(Weights { input: input.clone(), state: state.clone(), projection, biases })
     };
     params.chunks(count).map(one).collect()
 }
@@ -51,10 +52,11 @@ fn network(node: &mut Node<'_>, cell: Cell) -> Outcome<Vec<Value>> {
     let is_both = node.arguments.flag("bidirectional")?;
     let batch_first = node.arguments.flag("batch_first")?;
     let of_state = params.get(1).ok_or("the weight of the state is missing")?;
-    let network = Network::new(cell, required_dim(of_state, 1)?, layers, is_both)?;
-    let each = if has_biases { 4 } else { 2 };
+    let (hidden, size) = (cell.gate_size(required_dim(of_state, 0)?)?, required_dim(of_state, 1)?);
+    let network = Network::new(cell, hidden, layers, is_both)?;
+    let network = if size == hidden { network } else { network.projected(size)? };
+    let each = if has_biases { 4 } else { 2 } + usize::from(size != hidden);
     if length(params.len()) != length(each) * network.cells() {
-        // Projections of the state have one weight more.
         let expected = format!("{each} weights for each of {} cells", network.cells());
         return Err(wrong("params", &expected, &params.len().to_string()));
     }
