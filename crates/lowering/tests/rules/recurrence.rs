@@ -1,6 +1,6 @@
 //! Recurrence with random attributes, compared with the formulas of the frameworks' kernels.
 
-use libtest_mimic::Trial;
+use libtest_mimic::{Failed, Trial};
 use lodstone_model::{AttributeValue, Lod, Tensor};
 
 use super::random::Random;
@@ -23,7 +23,35 @@ pub(crate) fn trials() -> Vec<Trial> {
         trial("mxnet", "RNN", Single::mxnet, mxnet),
         trial("torch", "networks", Single::torch, torch),
         trial("torch", "cells", Single::torch, torch_cell),
+        Trial::test("recurrence that ONNX cannot express is rejected", rejected),
     ]
+}
+
+/// Fails if an operator is translated although it lacks something, or has something that ONNX does not.
+fn rejected() -> Result<(), Failed> {
+    type Change = fn(&mut Single);
+    let lacks: Change = |it| it.inputs.retain(|(slot, _)| !["PreState", "Bias"].contains(slot));
+    let clips: Change = |it| it.attributes.push(("lstm_state_clip_min", text(-1)));
+    let cases: [(Run, Draw, Change, &str); 4] = [
+        (PADDLE, paddle_rnn, lacks, "states, found"),
+        (PADDLE, paddle_lstm, lacks, "the weights of peepholes are missing"),
+        (Single::mxnet, mxnet, clips, "MXNet clips on some devices only"),
+        (Single::torch, torch, |it| drop(it.inputs.pop()), "`params`"),
+    ];
+    let mut random = Random(7);
+    for (run, draw, change, reason) in cases {
+        let is_tried = |(single, _): &(Single, Vec<Tensor>)| {
+            !single.attributes.contains(&("use_peepholes", AttributeValue::Bool(false)))
+        };
+        let drawn = (0..100).find_map(|_| draw(&mut random).filter(is_tried));
+        let (mut single, _) = drawn.ok_or("nothing was drawn")?;
+        change(&mut single);
+        match run(&single) {
+            Err(error) if error.contains(reason) => {}
+            other => return Err(format!("expected {reason}, found {other:?}").into()),
+        }
+    }
+    Ok(())
 }
 
 const MODES: [&str; 4] = ["rnn_relu", "rnn_tanh", "lstm", "gru"];
