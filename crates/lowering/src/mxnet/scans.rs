@@ -7,15 +7,16 @@
 //! | `_contrib_quantized_rnn` | the hidden state on the grid of the data, and the memory |
 
 use lodstone_model::{DType, Dim, Op};
-use lodstone_schema::numbers::{exact, length};
+use lodstone_schema::numbers::length;
 use lodstone_schema::onnx::infer::ValueInfo;
 
 use super::attributes::{Attributes, wrong};
 use super::control::{ControlRule, check_read, scan};
 use super::families;
-use super::families::recurrent::{Layer, Network, begun, layers};
-use super::node::{Node, Outcome, rank, required_dim};
+use super::families::recurrent::{begun, network};
+use super::node::{Outcome, rank, required_dim};
 use super::walk::{Walk, apply};
+use crate::onnx::recurrence::{Cell, Network, Weights};
 use crate::onnx::{Graph, Value, int};
 
 pub(super) const RULES: &[(&str, ControlRule)] = &[
@@ -39,10 +40,7 @@ fn recurrent<'m>(
         return apply(&mut walk.graph, op, inputs, rule).map(Some);
     }
     let attributes = Attributes::new(op);
-    let network = Network::of(&attributes)?;
-    if !network.is_lstm() {
-        return Err(wrong("projection_size", "the mode `lstm`", "another one"));
-    }
+    let network = network(&attributes)?;
     if attributes.flag("use_sequence_length", false)? {
         return Err(wrong(
             "use_sequence_length",
@@ -88,9 +86,9 @@ fn quantized<'m>(
     inputs: Vec<Value>,
 ) -> Outcome<Option<Vec<Value>>> {
     let attributes = Attributes::new(op);
-    let network = Network::of(&attributes)?;
+    let network = network(&attributes)?;
     attributes.ignore(&["quantized"]);
-    if !network.is_lstm()
+    if !network.cell.is_lstm()
         || network.projection.is_some()
         || attributes.flag("use_sequence_length", false)?
     {
@@ -125,52 +123,39 @@ fn network_over_time<'m>(
         return Err(format!("expected data of rank 3, found {}", rank(x)?).into());
     }
     let first = required_dim(x, 2)?;
-    let mut layers = layers(&mut Node::new(&mut walk.graph, op, Vec::new()), network, all, first)?;
+    let mut cells = walk.graph.unpacked(all, network, first)?;
     if grid.is_some() {
-        round_weights(&mut walk.graph, &mut layers)?;
+        round_weights(&mut walk.graph, &mut cells)?;
     }
     let mut starts = Vec::new();
     for (value, size) in [(state, network.state()), (memory, network.hidden)] {
         starts.push(match begun(value.clone()) {
             Some(value) => value,
-            None => zeros(&mut walk.graph, x, network.layers * network.directions, size)?,
+            None => zeros(&mut walk.graph, x, network.cells(), size)?,
         });
     }
     let [state, memory] = starts.as_slice() else { return Err("a state is missing".into()) };
     let (mut y, mut states, mut memories) = (x.clone(), Vec::new(), Vec::new());
-    let directions: usize = exact(network.directions)?;
-    for (number, layer) in layers.chunks(directions).enumerate() {
+    let directions = network.directions();
+    for (number, layer) in cells.chunks(directions).enumerate() {
         let mut parts = Vec::new();
-        for (direction, layer) in layer.iter().enumerate() {
+        for (direction, weights) in layer.iter().enumerate() {
             let index = length(number * directions + direction);
             let graph = &mut walk.graph;
-            let mut start = |all: &Value| {
-                let one = graph.slice(all, 0, index, index + 1)?;
-                let axis = graph.longs(&[0]);
-                graph.call("Squeeze", &[&one, &axis], [])
-            };
-            let begin = [start(state)?, start(memory)?];
-            let cell = Cell { hidden: network.hidden, layer, grid };
-            let [h, c, out] = over_time(walk, op, &cell, &y, begin, direction == 1)?;
+            let begin = [graph.row_of(state, index)?, graph.row_of(memory, index)?];
+            let [h, c, out] = over_time(walk, op, (weights, grid), &y, begin, direction == 1)?;
             states.push(walk.graph.unsqueeze(&h, &[0])?);
             memories.push(walk.graph.unsqueeze(&c, &[0])?);
             parts.push(out);
         }
-        y = joined(&mut walk.graph, &parts, 2)?;
+        y = walk.graph.joined(&parts, 2)?;
     }
     let mut results = vec![y];
     if returns_state {
-        results.push(joined(&mut walk.graph, &states, 0)?);
-        results.push(joined(&mut walk.graph, &memories, 0)?);
+        results.push(walk.graph.joined(&states, 0)?);
+        results.push(walk.graph.joined(&memories, 0)?);
     }
     Ok(results)
-}
-
-fn joined(graph: &mut Graph, parts: &[Value], axis: i64) -> Outcome {
-    match parts {
-        [only] => Ok(only.clone()),
-        _ => graph.concat(&parts.iter().collect::<Vec<_>>(), axis),
-    }
 }
 
 /// Returns the state that a network begins with if none is given.
@@ -183,9 +168,9 @@ fn zeros(graph: &mut Graph, x: &Value, count: i64, size: i64) -> Outcome {
 }
 
 /// Rounds the weights of all layers to signed bytes, with one scale for each row.
-fn round_weights(graph: &mut Graph, layers: &mut [Layer]) -> Outcome<()> {
+fn round_weights(graph: &mut Graph, cells: &mut [Weights]) -> Outcome<()> {
     let mut most = None;
-    for weights in layers.iter().flat_map(|layer| [&layer.input, &layer.state]) {
+    for weights in cells.iter().flat_map(|cell| [&cell.input, &cell.state]) {
         let size = graph.call("Abs", &[weights], [])?;
         let row = graph.reduce("ReduceMax", &size, &[1], true)?;
         most = Some(match most {
@@ -195,7 +180,7 @@ fn round_weights(graph: &mut Graph, layers: &mut [Layer]) -> Outcome<()> {
     }
     let Some(most) = most else { return Ok(()) };
     let step = graph.times(&most, 1.0 / 127.0)?;
-    for weights in layers.iter_mut().flat_map(|layer| [&mut layer.input, &mut layer.state]) {
+    for weights in cells.iter_mut().flat_map(|cell| [&mut cell.input, &mut cell.state]) {
         let scaled = graph.div(weights, &step)?;
         let whole = graph.call("Round", &[&scaled], [])?;
         *weights = graph.mul(&whole, &step)?;
@@ -203,28 +188,19 @@ fn round_weights(graph: &mut Graph, layers: &mut [Layer]) -> Outcome<()> {
     Ok(())
 }
 
-/// What computes the next state from one before.
-struct Cell<'a> {
-    hidden: i64,
-    layer: &'a Layer,
-    grid: Option<&'a Grid>,
-}
-
 /// Runs a layer in one direction; returns the last hidden state, the last memory, and all hidden states.
 fn over_time<'m>(
     walk: &mut Walk<'m>,
     op: &'m Op,
-    &Cell { hidden: size, layer, grid }: &Cell<'_>,
+    (weights, grid): (&Weights, Option<&Grid>),
     x: &Value,
     begin: [Value; 2],
     is_reverse: bool,
 ) -> Outcome<[Value; 3]> {
     let graph = &mut walk.graph;
-    let weights = graph.transpose(&layer.input, &[1, 0])?;
-    let gates = graph.call("MatMul", &[x, &weights], [])?;
-    let gates = graph.add(&gates, &layer.bias)?;
-    let recurrent = graph.transpose(&layer.state, &[1, 0])?;
-    let projection = match &layer.projection {
+    let gates = graph.input_gates(x, weights)?;
+    let recurrent = graph.transpose(&weights.state, &[1, 0])?;
+    let projection = match &weights.projection {
         Some(projection) => Some(graph.transpose(projection, &[1, 0])?),
         None => None,
     };
@@ -240,17 +216,8 @@ fn over_time<'m>(
         };
         let from = graph.call("MatMul", &[&before, &recurrent], [])?;
         let all = graph.add(&own, &from)?;
-        let mut gate = |number: i64, kind: &str| {
-            let part = graph.slice(&all, 1, number * size, (number + 1) * size)?;
-            graph.call(kind, &[&part], [])
-        };
-        let (input, forget) = (gate(0, "Sigmoid")?, gate(1, "Sigmoid")?);
-        let (new, output) = (gate(2, "Tanh")?, gate(3, "Sigmoid")?);
-        let kept = graph.mul(&forget, &c)?;
-        let added = graph.mul(&input, &new)?;
-        let memory = graph.add(&kept, &added)?;
-        let hidden = graph.call("Tanh", &[&memory], [])?;
-        let hidden = graph.mul(&output, &hidden)?;
+        let all = graph.split_gates(&Cell::LSTM, &all)?;
+        let [hidden, memory] = graph.lstm_step(all, &c)?;
         let hidden = match &projection {
             Some(projection) => graph.call("MatMul", &[&hidden, projection], [])?,
             None => hidden,

@@ -12,6 +12,7 @@ pub(crate) mod normalization;
 pub(crate) mod packed_rows;
 pub(crate) mod pools;
 pub(crate) mod quantization;
+pub(crate) mod recurrence;
 pub(crate) mod required;
 pub(crate) mod resizing;
 pub(crate) mod segments;

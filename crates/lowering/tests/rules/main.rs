@@ -24,6 +24,7 @@ mod random;
 #[expect(dead_code, reason = "the tests of the executor use more of it")]
 #[path = "../../../paddle/tests/operators/recorded.rs"]
 mod recorded;
+mod recurrence;
 mod resizing;
 mod single;
 mod tables;
@@ -116,6 +117,7 @@ fn main() {
     trials.push(Trial::test("rules_without_a_case_are_listed", untried));
     trials.extend(tables::trials());
     trials.extend(normalization::trials());
+    trials.extend(recurrence::trials());
     trials.extend(resizing::trials());
     trials.extend(windows::trials());
     libtest_mimic::run(&arguments, trials).exit();

@@ -90,25 +90,20 @@ impl Single {
 
     fn op(&self, positional: bool) -> Op {
         let operand = |slot: &str, args: Vec<String>| Operand { slot: slot.to_owned(), args };
-        let names = (0..self.inputs.len()).map(|index| format!("x{index}"));
-        let written = |slot: &str| format!("y_{slot}");
-        let (inputs, outputs) = match positional {
-            true => {
-                let written = self.outputs.iter().map(|slot| written(slot));
-                (vec![operand("", names.collect())], vec![operand("", written.collect())])
-            }
-            false => {
-                let mut inputs: Vec<Operand> = Vec::new();
-                for ((slot, _), name) in self.inputs.iter().zip(names) {
-                    match inputs.iter_mut().find(|operand| operand.slot == *slot) {
-                        Some(operand) => operand.args.push(name),
-                        None => inputs.push(operand(slot, vec![name])),
-                    }
+        let operands = |slots: Vec<&str>, prefix: &str| {
+            let mut all: Vec<Operand> = Vec::new();
+            for (index, slot) in slots.into_iter().enumerate() {
+                let slot = if positional { "" } else { slot };
+                let name = format!("{prefix}{index}");
+                match all.iter_mut().find(|operand| operand.slot == *slot) {
+                    Some(operand) => operand.args.push(name),
+                    None => all.push(operand(slot, vec![name])),
                 }
-                let outputs = self.outputs.iter();
-                (inputs, outputs.map(|slot| operand(slot, vec![written(slot)])).collect())
             }
+            all
         };
+        let inputs = operands(self.inputs.iter().map(|(slot, _)| *slot).collect(), "x");
+        let outputs = operands(self.outputs.clone(), "y");
         let attributes = self
             .attributes
             .iter()

@@ -7,6 +7,7 @@ use lodstone_store::Blob;
 
 use super::node::{Node, Outcome, Rule};
 use crate::glow::elements::{floats_of, ints_of};
+use crate::onnx::recurrence::Cell;
 use crate::onnx::{Value, float, int};
 
 pub(super) const RULES: &[(&str, Rule)] = &[
@@ -213,25 +214,11 @@ fn pairwise(n: &mut Node<'_>) -> Outcome {
     n.put(0, &value)
 }
 
-/// Applies gates and a cell: `[batch, 4 * hidden]` holds the input gate, the forget gate, the cell input and the output
-/// gate.
+/// Applies the gates `[batch, 4 * hidden]` of a cell.
 fn lstm_unit(n: &mut Node<'_>) -> Outcome {
-    let gates = n.real(0)?;
-    let cell = n.real(1)?;
-    let [_, hidden] = n.ranked::<2>(1)?;
-    let mut gate = |number: i64, kind: &str| -> Outcome<Value> {
-        let ends = hidden.checked_mul(number).zip(hidden.checked_mul(number + 1));
-        let (start, end) = ends.ok_or("the gates are out of range of the dim")?;
-        let gate = n.slice(&gates, 1, start, end)?;
-        n.call(kind, &[&gate], [])
-    };
-    let (input, forget) = (gate(0, "Sigmoid")?, gate(1, "Sigmoid")?);
-    let (new, output) = (gate(2, "Tanh")?, gate(3, "Sigmoid")?);
-    let kept = n.mul(&forget, &cell)?;
-    let added = n.mul(&input, &new)?;
-    let cell = n.add(&kept, &added)?;
-    let shown = n.call("Tanh", &[&cell], [])?;
-    let hidden = n.mul(&output, &shown)?;
+    let (gates, cell) = (n.real(0)?, n.real(1)?);
+    let gates = n.split_gates(&Cell::LSTM, &gates)?;
+    let [hidden, cell] = n.lstm_step(gates, &cell)?;
     n.put(0, &cell)?;
     n.put(1, &hidden)
 }
