@@ -4,13 +4,16 @@
 //! A lowering that contradicts itself is therefore detected where it happens, and no lowering computes shapes itself.
 
 pub(crate) mod blocks;
+pub(crate) mod boxes;
 mod constants;
 mod derived;
 pub(crate) mod normalization;
+pub(crate) mod regions;
 pub(crate) mod required;
 pub(crate) mod resizing;
 mod shapes;
 mod sizes;
+pub(crate) mod suppression;
 #[cfg(test)]
 mod tests;
 pub(crate) mod windows;
