@@ -28,7 +28,7 @@ type Made<T = Value> = Result<T, Finding>;
 pub(crate) const BOTTOM: f64 = -3e38;
 
 /// A number of boxes that is no limit.
-pub(crate) const UNLIMITED: i64 = i32::MAX as i64;
+const UNLIMITED: i64 = i32::MAX as i64;
 
 /// The overlap with a better box of which a box is suppressed.
 #[derive(Clone, Copy, Debug)]

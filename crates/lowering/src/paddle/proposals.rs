@@ -5,7 +5,7 @@ use lodstone_model::DType;
 use super::operator::{Operator, Outcome, Rule};
 use crate::onnx::Value;
 use crate::onnx::boxes::{Centered, Edge, MAX_GROWTH, Measure};
-use crate::onnx::suppression::{BOTTOM, Suppression, UNLIMITED};
+use crate::onnx::suppression::{BOTTOM, Suppression, Threshold};
 
 pub(super) const RULES: &[(&str, Rule)] = &[
     ("collect_fpn_proposals", collect),
@@ -221,15 +221,14 @@ fn generate(op: &mut Operator<'_>, shape: &str) -> Outcome {
     let (threshold, least) = (op.float("nms_thresh")?, op.float("min_size")?);
     let is_old = op.kind() == "generate_proposals";
     let edge = Edge::inclusive_if(is_old || op.flag_or_true("pixel_offset")?);
-    // Without a positive threshold, all regions are kept.
-    let is_limited = threshold > 0.0 && after > 0;
-    let how = Suppression {
-        edge,
-        most: if is_limited { after } else { UNLIMITED },
-        above: Some(BOTTOM),
-        ..Suppression::above(if threshold > 0.0 { threshold.into() } else { 1.0 })
-    };
+    let mut how = Suppression { edge, above: Some(BOTTOM), ..Suppression::above(threshold.into()) };
     how.check_factor("eta", op.float("eta")?)?;
+    if threshold <= 0.0 {
+        // All regions are kept.
+        how.threshold = Threshold::Above(1.0);
+    } else if after > 0 {
+        how.most = after;
+    }
     let dtype = scores.dtype();
     // [batch, height * width * anchors] and [.., 4]
     let scores = op.transpose(&scores, &[0, 2, 3, 1])?;
