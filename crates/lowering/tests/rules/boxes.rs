@@ -67,6 +67,15 @@ fn boxes(random: &mut Random, count: usize, least: i64, reverses: bool) -> Vec<R
     (0..count).map(|_| rect()).collect()
 }
 
+/// Returns boxes with an overlap that a threshold can be compared with: two empty ones, whose overlap is NaN, are not
+/// suppressed even if the threshold is negative.
+fn boxes_over(random: &mut Random, count: usize, threshold: f64) -> Vec<Rect> {
+    match threshold < 0.0 {
+        true => boxes(random, count, 1, false),
+        false => boxes(random, count, 0, true),
+    }
+}
+
 fn flat(rects: &[Rect], dims: &[usize]) -> Tensor {
     list(rects.as_flattened(), dims)
 }
@@ -373,8 +382,8 @@ fn paddle_matrix(random: &mut Random) -> Option<(Single, Vec<Tensor>)> {
 /// `nms_kernel.cc` of 2.6.2.
 fn paddle_nms(random: &mut Random) -> Option<(Single, Vec<Tensor>)> {
     let count = random.size(1, 7);
-    let all = boxes(random, count, 0, true);
     let threshold = random.pick(&THRESHOLDS) as f32;
+    let all = boxes_over(random, count, threshold.into());
     let places: Vec<usize> = (0..count).collect();
     let is_over = |a: usize, b: usize| match threshold < 0.0 {
         true => true,
@@ -398,8 +407,10 @@ fn paddle_proposals(random: &mut Random) -> Option<(Single, Vec<Tensor>)> {
     let sizes: Vec<f64> = (0..images * 2).map(|_| random.number(1, 14) as f64).collect();
     let has_offset = random.flag();
     let more = if has_offset { 1.0 } else { 0.0 };
-    let (before, after) = (random.number(0, 8), random.number(-1, 5));
     let threshold = random.pick(&THRESHOLDS) as f32;
+    // The order of the best anchors is not specified, unless they are suppressed.
+    let before = if threshold > 0.0 { random.number(0, 8) } else { 0 };
+    let after = random.number(-1, 5);
     let least = random.pick(&[0.0, 1.0, 2.5]);
     let eta = if threshold > 0.5 { 1.0 } else { 0.5 };
     let (mut rows, mut found, mut counts) = (Vec::new(), Vec::new(), Vec::new());
@@ -437,7 +448,17 @@ fn paddle_proposals(random: &mut Random) -> Option<(Single, Vec<Tensor>)> {
             size.iter().all(|size| *size >= f64::max(least, 1.0)) && is_inside
         };
         order.retain(|anchor| is_large(moved(*anchor)));
-        let is_over = |a: usize, b: usize| jaccard(moved(b), moved(a), more) > f64::from(threshold);
+        let is_above = |overlap: f64| overlap > f64::from(threshold);
+        let is_over = |a: usize, b: usize| is_above(jaccard(moved(b), moved(a), more));
+        // Only in ONNX, boxes less than a pixel apart overlap.
+        let wide = |at: usize| {
+            let [left, top, right, bottom] = moved(at);
+            [left, top, right + more, bottom + more]
+        };
+        let differs = |a: usize, b: usize| is_above(overlap(wide(a), wide(b))) != is_over(a, b);
+        if order.iter().any(|a| order.iter().any(|b| differs(*a, *b))) {
+            return None;
+        }
         if threshold > 0.0 {
             order = kept(&order, is_over);
             if after > 0 {
@@ -746,7 +767,7 @@ fn mxnet_prior(random: &mut Random) -> Option<(Single, Vec<Tensor>)> {
     };
     let (sizes, ratios) = (some(random, &[0.2, 0.5, 1.0]), some(random, &[1.0, 2.0, 0.5]));
     let clips = random.flag();
-    let steps = [random.pick(&[-1.0, 0.2]), random.pick(&[-1.0, 0.3])];
+    let steps = random.pick(&[[-1.0, -1.0], [0.2, 0.3], [0.5, 0.25]]);
     let offsets = [random.pick(&[0.5, 0.0]), random.pick(&[0.5, 0.25])];
     let step = |given: f64, dim: usize| if given > 0.0 { given } else { 1.0 / dim as f64 };
     let (down, right) = (step(steps[0], height), step(steps[1], width));
@@ -792,7 +813,8 @@ fn mxnet_proposal(random: &mut Random) -> Option<(Single, Vec<Tensor>)> {
     let deltas: Vec<f64> = (0..images * count * 4).map(|_| random.real(-0.5, 0.5)).collect();
     let mut info = Vec::new();
     for _ in 0..images {
-        info.extend([random.number(4, 14) as f64, random.number(4, 14) as f64]);
+        let mut size = |cells: usize| random.number(4, 4 * cells as i64) as f64;
+        info.extend([size(height), size(width)]);
         info.push(random.pick(&[1.0, 2.0]));
     }
     let (before, after) = (random.number(1, 9), random.size(1, 5));
@@ -879,9 +901,9 @@ fn mxnet_proposal(random: &mut Random) -> Option<(Single, Vec<Tensor>)> {
 /// `nms_kernel.cpp` of torchvision 0.29: the overlap in single precision is compared with a threshold in double precision.
 fn torch_nms(random: &mut Random) -> Option<(Single, Vec<Tensor>)> {
     let count = random.size(0, 7);
-    let all = boxes(random, count, 0, true);
-    let ranked = scores(random, count, true);
     let threshold = random.pick(&[-1.0, 0.0, 0.1, 0.2, 0.3, 0.47, 0.6, 1.0, 2.0]);
+    let all = boxes_over(random, count, threshold);
+    let ranked = scores(random, count, true);
     let is_over = |a: usize, b: usize| match threshold < 0.0 {
         true => true,
         false => f64::from(overlap(all[a], all[b]) as f32) > threshold,
@@ -930,6 +952,12 @@ fn regions(random: &mut Random, dialect: &str) -> Option<(Single, Vec<Tensor>)> 
         own.push((image, [left, top, right, bottom].map(|it| it as f64 / 2.0)));
     }
     own.sort_by_key(|it| it.0);
+    // PaddlePaddle returns NaN for empty regions without samples, MXNet rejects empty regions, and PyTorch returns 0.
+    let is_empty = |it: &(i64, Rect)| it.1[0] == it.1[2] || it.1[1] == it.1[3];
+    let accepts = dialect == "torch" || dialect == "paddle" && samples > 0;
+    if !accepts && averages && is_aligned && own.iter().any(is_empty) {
+        return None;
+    }
     let mut results = Vec::new();
     for (image, region) in &own {
         for channel in 0..dims[1] {
