@@ -688,7 +688,8 @@ fn mxnet_detection(random: &mut Random) -> Option<(Single, Vec<Tensor>)> {
     let anchors: Vec<Rect> =
         boxes(random, count, 1, false).iter().map(|it| it.map(|at| at / 16.0)).collect();
     let ranked = scores(random, images * classes * count, true);
-    let deltas: Vec<f64> = (0..images * count * 4).map(|_| random.real(-1.0, 1.0)).collect();
+    let most = if random.flag() { 1.0 } else { 0.0 };
+    let deltas: Vec<f64> = (0..images * count * 4).map(|_| random.real(-most, most)).collect();
     let variances = [0.1, 0.1, 0.2, 0.2].map(|it| it * random.pick(&[1.0, 2.0]));
     let (clips, forces) = (random.flag(), random.flag());
     let least = random.pick(&[0.01, 0.25, 0.5, 1.0]);
