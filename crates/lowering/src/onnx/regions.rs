@@ -2,7 +2,7 @@
 //!
 //! | framework and release | what it means there | by |
 //! |---|---|---|
-//! | PaddlePaddle, `roi_align` | `aligned` moves regions by half a pixel; without it, they have at least a pixel; 0 or fewer samples: as many as a cell has pixels | `roi_align_kernel.cc` |
+//! | PaddlePaddle, `roi_align` | `aligned` moves regions by half a pixel; without it, they have at least a pixel; 0 or fewer samples: as many as a cell has pixels. Empty regions without samples are NaN; here, they are 0 | run, 2.6.2 |
 //! | MXNet 1.9.1, `ROIAlign` | the same; regions of image -1 are 0 | run, 1.9.1 |
 //! | MXNet 1.9.1, `ROIPooling` | ends are rounded, halves away from 0; regions of image -1 are 0 | run, 1.9.1 |
 //! | torchvision, `roi_align`, `roi_pool` | as PaddlePaddle | run, 0.29 |

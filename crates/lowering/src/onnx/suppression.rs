@@ -1,14 +1,15 @@
 //! Suppression of boxes that overlap better ones, by `NonMaxSuppression`.
 //!
 //! ONNX suppresses boxes whose overlap is more than a single-precision threshold, from 0 to 1, and takes corners in any
-//! order. In all frameworks, a box whose right bottom corner is before its left top one has no area.
+//! order. In the other frameworks, a box reversed along an axis is suppressed by none and suppresses none: it is empty
+//! here.
 //!
 //! | framework and release | what it means there | by |
 //! |---|---|---|
 //! | PaddlePaddle, `multiclass_nms`, `nms` | [`Threshold::Above`]; a negative one leaves the best box of each class, and above 1 all remain | run with -1 and 2, 2.6.2 |
-//! | PaddlePaddle, `generate_proposals` | the same; with a threshold of 0 or less, nothing is suppressed and `post_nms_topN` does not count | run with 0 and -1, 2.6.2 |
+//! | PaddlePaddle, `generate_proposals` | the same; with a threshold of 0 or less, nothing is suppressed, `post_nms_topN` does not count, and the order is that of a partial sort; here, it is by score | run with 0 and -1, 2.6.2 |
 //! | PaddlePaddle, `nms_eta` | below 1, thresholds above 0.5 fall with each box: ONNX has no equivalent | `nms_util.h`, `NMSFast` |
-//! | PaddlePaddle, empty boxes | a normalized box without area that touches another one is suppressed (0 / 0); here, it remains | run, 2.6.2 |
+//! | PaddlePaddle, empty boxes | of two normalized boxes without area that touch, one is suppressed (0 / 0), and a box reversed along both axes suppresses those around it; here, they remain | run, 2.6.2 |
 //! | PaddlePaddle, `normalized` false | pixel boxes less than a pixel apart do not overlap; here, they do | `nms_util.h`, `JaccardOverlap` |
 //! | MXNet 1.9.1, `box_nms` | [`Threshold::Above`]; boxes of class `background_id` are dropped, by default those of -1; classes are rounded towards 0; a `topk` of 0 returns the input | run, 1.9.1 |
 //! | MXNet 1.9.1, `MultiBoxDetection` | [`Threshold::AtLeast`] | run with 1, 1.9.1 |

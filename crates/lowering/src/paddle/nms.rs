@@ -1,7 +1,7 @@
 //! Suppression of boxes that overlap better ones, for exported programs.
 //!
-//! The rules differ from the native functions in what ONNX cannot express: an image without boxes has no row, and pixel
-//! boxes less than a pixel apart overlap.
+//! The rules differ from the native functions in what ONNX cannot express: an image without boxes has no row, and boxes
+//! less than a pixel apart and empty boxes are suppressed as [`suppression`](crate::onnx::suppression) has it.
 
 use lodstone_model::DType;
 use lodstone_schema::Finding;

@@ -260,8 +260,7 @@ fn paddle_multiclass(random: &mut Random) -> Option<(Single, Vec<Tensor>)> {
             if first >= 0 {
                 order.truncate(first as usize);
             }
-            let is_over =
-                |a: usize, b: usize| !(jaccard(own[b], own[a], more) <= f64::from(threshold));
+            let is_over = |a: usize, b: usize| jaccard(own[b], own[a], more) > f64::from(threshold);
             found.extend(kept(&order, is_over).iter().map(|at| (class, *at, own_scores[*at])));
         }
         if most >= 0 && found.len() > most as usize {
