@@ -110,16 +110,6 @@ impl Graph {
         self.call("Clip", &[x, &least, &most], [])
     }
 
-    /// Returns the coordinates of boxes: four tensors without the last dim.
-    pub(crate) fn corners(&mut self, boxes: &Value) -> Result<[Value; 4], Finding> {
-        let last = boxes.rank()?.last().map_err(|_| "expected boxes, found a scalar")?.number();
-        let mut corner = |place: i64| {
-            let place = self.long(place);
-            self.gather(boxes, &place, last)
-        };
-        Ok([corner(0)?, corner(1)?, corner(2)?, corner(3)?])
-    }
-
     /// Stacks values along a new last dim.
     pub(crate) fn stacked(&mut self, parts: &[&Value]) -> Made {
         let parts = parts.iter().map(|part| self.unsqueeze(part, &[-1]));

@@ -4,6 +4,7 @@
 //! A lowering that contradicts itself is therefore detected where it happens, and no lowering computes shapes itself.
 
 pub(crate) mod blocks;
+pub(crate) mod boxes;
 mod constants;
 mod derived;
 pub(crate) mod layout;
@@ -13,11 +14,13 @@ pub(crate) mod packed_rows;
 pub(crate) mod pools;
 pub(crate) mod quantization;
 pub(crate) mod recurrence;
+pub(crate) mod regions;
 pub(crate) mod required;
 pub(crate) mod resizing;
 pub(crate) mod segments;
 mod shapes;
 mod sizes;
+pub(crate) mod suppression;
 #[cfg(test)]
 mod tests;
 pub(crate) mod windows;

@@ -44,7 +44,7 @@ impl Grid {
 }
 
 impl Graph {
-    fn grid(&mut self, grid: Grid) -> Outcome<[Value; 2]> {
+    fn scale_and_zero(&mut self, grid: Grid) -> Outcome<[Value; 2]> {
         let scale = self.number(DType::Float32, f64::from(grid.scale))?;
         #[expect(clippy::cast_precision_loss, reason = "zero points are small")]
         let zero = self.number(grid.dtype, grid.zero as f64)?;
@@ -53,13 +53,13 @@ impl Graph {
 
     /// Returns the integers of numbers.
     pub(crate) fn quantized(&mut self, x: &Value, grid: Grid) -> Outcome {
-        let [scale, zero] = self.grid(grid)?;
+        let [scale, zero] = self.scale_and_zero(grid)?;
         self.call("QuantizeLinear", &[x, &scale, &zero], [])
     }
 
     /// Returns the numbers of integers.
     pub(crate) fn dequantized(&mut self, x: &Value, grid: Grid) -> Outcome {
-        let [scale, zero] = self.grid(grid)?;
+        let [scale, zero] = self.scale_and_zero(grid)?;
         self.call("DequantizeLinear", &[x, &scale, &zero], [])
     }
 }

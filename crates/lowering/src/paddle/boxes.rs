@@ -8,6 +8,7 @@ use lodstone_schema::numbers::{exact, length};
 use lodstone_store::Blob;
 
 use super::operator::{Operator, Outcome, Rule};
+use crate::onnx::boxes::{Centered, Corners, Edge, Grid, MAX_BOXES, Measure, Overlap, each};
 use crate::onnx::{Value, int};
 
 pub(super) const RULES: &[(&str, Rule)] = &[
@@ -21,9 +22,6 @@ pub(super) const RULES: &[(&str, Rule)] = &[
     ("yolo_box", yolo_box),
 ];
 
-/// The maximum number of boxes of a grid cell.
-const MAX_BOXES: usize = 1 << 16;
-
 /// The boxes of each cell of a grid.
 struct Boxes {
     /// The position of the center relative to that of the cell, for each box.
@@ -32,9 +30,23 @@ struct Boxes {
     halves: Vec<[f64; 2]>,
 }
 
-/// Splits pairs into the numbers across and those down.
-fn apart(pairs: &[[f64; 2]]) -> [Vec<f64>; 2] {
-    [pairs.iter().map(|pair| pair[0]).collect(), pairs.iter().map(|pair| pair[1]).collect()]
+impl Boxes {
+    /// Returns the boxes of a grid with its centers: of the columns, and of the rows.
+    fn grid(&self, op: &mut Operator<'_>, centers: [&Value; 2]) -> Outcome<Grid> {
+        let dtype = centers[0].dtype();
+        let mut list = |pairs: &[[f64; 2]]| {
+            let [across, down]: [Vec<f64>; 2] = [
+                pairs.iter().map(|pair| pair[0]).collect(),
+                pairs.iter().map(|pair| pair[1]).collect(),
+            ];
+            Outcome::Ok([op.reals(dtype, &across)?, op.reals(dtype, &down)?])
+        };
+        let offsets = match self.offsets.iter().all(|offset| *offset == [0.0; 2]) {
+            true => [None, None],
+            false => list(&self.offsets)?.map(Some),
+        };
+        Ok(Grid { centers: centers.map(Value::clone), offsets, halves: list(&self.halves)? })
+    }
 }
 
 impl Operator<'_> {
@@ -51,6 +63,26 @@ impl Operator<'_> {
         self.cast(&list, dtype)
     }
 
+    /// Returns whether the last pixel of boxes is inside, by an attribute that is true if it is not.
+    pub(super) fn edge(&self, name: &str) -> Outcome<Edge> {
+        Ok(Edge::inclusive_if(!self.flag_or_true(name)?))
+    }
+
+    /// Multiplies or divides encoded boxes by factors, if there are any.
+    fn scaled_by(
+        &mut self,
+        deltas: [Value; 4],
+        factors: Option<&[Value; 4]>,
+        kind: &str,
+    ) -> Outcome<[Value; 4]> {
+        let Some(factors) = factors else { return Ok(deltas) };
+        let mut factors = factors.iter();
+        each(&deltas, |delta| {
+            let factor = factors.next().ok_or("a factor is missing")?;
+            self.call(kind, &[delta, factor], [])
+        })
+    }
+
     /// Returns the Boolean attribute `name`; true if it is absent and has no default.
     pub(super) fn flag_or_true(&self, name: &str) -> Outcome<bool> {
         Ok(self.attribute(name).is_none() || self.flag(name)?)
@@ -65,43 +97,20 @@ impl Operator<'_> {
         [columns, rows]: [&Value; 2],
         image: Option<[&Value; 2]>,
         variances: &[f32],
-        finish: fn(&mut Self, [Value; 4]) -> Outcome<[Value; 4]>,
+        finish: fn(&mut Self, Corners) -> Outcome<Corners>,
     ) -> Outcome<()> {
         let dtype = columns.dtype();
         if boxes.halves.len() > MAX_BOXES || variances.len() != 4 {
             let (count, found) = (boxes.halves.len(), variances.len());
             return Err(format!("expected boxes and 4 variances, found {count} and {found}").into());
         }
-        let mut corners = Vec::new();
-        let [wide, high] = image.map_or([None; 2], |image| image.map(Some));
-        // [1, width, 1] and [height, 1, 1]
-        let axes = [(columns, [0, 2], wide), (rows, [1, 2], high)];
-        let pairs = apart(&boxes.offsets).into_iter().zip(apart(&boxes.halves));
-        for ((centers, others, size), (offsets, halves)) in axes.into_iter().zip(pairs) {
-            let centers = self.unsqueeze(centers, &others)?;
-            let centers = match offsets.iter().all(|offset| *offset == 0.0) {
-                true => centers,
-                false => {
-                    let offsets = self.reals(dtype, &offsets)?;
-                    self.add(&centers, &offsets)?
-                }
-            };
-            let halves = self.reals(dtype, &halves)?;
-            let ends = [self.sub(&centers, &halves)?, self.add(&centers, &halves)?];
-            for end in ends {
-                corners.push(size.map_or(Ok(end.clone()), |size| self.div(&end, size))?);
-            }
-        }
-        let [left, right, top, bottom] = corners.as_slice() else {
-            return Err("a box has four corners".into());
-        };
+        let grid = boxes.grid(self, [columns, rows])?;
+        let corners = self.grid(&grid, image)?;
         let (width, height) = (self.dim(columns, 0)?, self.dim(rows, 0)?);
         let count = self.longs(&[length(boxes.halves.len())]);
         let dims = self.concat(&[&height, &width, &count], 0)?;
-        let all = finish(self, [left.clone(), top.clone(), right.clone(), bottom.clone()])?;
-        let mut spread = |value: &Value| self.call("Expand", &[value, &dims], []);
-        let all = [spread(&all[0])?, spread(&all[1])?, spread(&all[2])?, spread(&all[3])?];
-        let boxes = self.stacked(&all.each_ref())?;
+        let corners = finish(self, corners)?;
+        let boxes = self.boxes_of(&corners, &dims)?;
         self.put(slots[0], &boxes)?;
         let variances: Vec<f64> = variances.iter().copied().map(f64::from).collect();
         let variances = self.reals(dtype, &variances)?;
@@ -119,8 +128,8 @@ fn centers(op: &mut Operator<'_>, count: &Value, offset: f32, step: &Value) -> O
     op.mul(&moved, step)
 }
 
-/// The grid of prior boxes: the centers of its cells, the size of the image, and the steps if they are known.
-struct Grid {
+/// The cells of prior boxes: their centers, the size of the image, and the steps if they are known.
+struct Cells {
     columns: Value,
     rows: Value,
     width: Value,
@@ -128,7 +137,7 @@ struct Grid {
     steps: Option<[f32; 2]>,
 }
 
-impl Grid {
+impl Cells {
     /// Returns the grid of the dims of a feature map over an image.
     fn of(op: &mut Operator<'_>) -> Outcome<Self> {
         let (features, image) = (op.input("Input")?, op.input("Image")?);
@@ -167,7 +176,7 @@ impl Grid {
         &self,
         op: &mut Operator<'_>,
         boxes: &Boxes,
-        finish: fn(&mut Operator<'_>, [Value; 4]) -> Outcome<[Value; 4]>,
+        finish: fn(&mut Operator<'_>, Corners) -> Outcome<Corners>,
     ) -> Outcome {
         let variances = op.floats("variances")?;
         let image = Some([&self.width, &self.height]);
@@ -176,30 +185,19 @@ impl Grid {
     }
 }
 
-fn as_they_are(_: &mut Operator<'_>, corners: [Value; 4]) -> Outcome<[Value; 4]> {
+fn as_they_are(_: &mut Operator<'_>, corners: Corners) -> Outcome<Corners> {
     Ok(corners)
 }
 
 /// Clips coordinates to the range from 0 to 1.
-fn within_image(op: &mut Operator<'_>, corners: [Value; 4]) -> Outcome<[Value; 4]> {
-    let dtype = corners[0].dtype();
-    let (zero, one) = (op.number(dtype, 0.0)?, op.number(dtype, 1.0)?);
-    let [left, top, right, bottom] =
-        corners.map(|corner| op.call("Clip", &[&corner, &zero, &one], []));
-    Ok([left?, top?, right?, bottom?])
+fn within_image(op: &mut Operator<'_>, corners: Corners) -> Outcome<Corners> {
+    each(&corners, |corner| op.clamp(corner, 0.0, 1.0))
 }
 
 /// Clips left and top to at least 0, right and bottom to at most 1.
-fn partly_within_image(op: &mut Operator<'_>, corners: [Value; 4]) -> Outcome<[Value; 4]> {
-    let dtype = corners[0].dtype();
-    let (zero, one) = (op.number(dtype, 0.0)?, op.number(dtype, 1.0)?);
-    let [left, top, right, bottom] = corners;
-    Ok([
-        op.call("Max", &[&left, &zero], [])?,
-        op.call("Max", &[&top, &zero], [])?,
-        op.call("Min", &[&right, &one], [])?,
-        op.call("Min", &[&bottom, &one], [])?,
-    ])
+fn partly_within_image(op: &mut Operator<'_>, corners: Corners) -> Outcome<Corners> {
+    let one = op.number(corners[0].dtype(), 1.0)?;
+    op.cropped(&corners, [&one, &one])
 }
 
 /// Boxes of several sizes and aspect ratios around each cell of a feature map.
@@ -234,9 +232,9 @@ fn prior_box(op: &mut Operator<'_>) -> Outcome {
         }
     }
     let halves: Vec<[f64; 2]> = halves.iter().map(|half| half.map(f64::from)).collect();
-    let boxes = Boxes { offsets: vec![[0.0; 2]; halves.len()], halves };
+    let boxes = Boxes { offsets: Vec::new(), halves };
     let finish = if op.flag("clip")? { within_image } else { as_they_are };
-    Grid::of(op)?.put(op, &boxes, finish)
+    Cells::of(op)?.put(op, &boxes, finish)
 }
 
 /// Boxes of several sizes, of which each is distributed densely in the cell.
@@ -248,8 +246,8 @@ fn density_prior_box(op: &mut Operator<'_>) -> Outcome {
     {
         return Err(format!("expected a density of each size, found {densities:?}").into());
     }
-    let grid = Grid::of(op)?;
-    let [across, down] = grid
+    let cells = Cells::of(op)?;
+    let [across, down] = cells
         .steps
         .ok_or("the dims of image and features, or `step_w` and `step_h`, must be known")?;
     #[expect(clippy::cast_possible_truncation, reason = "as PaddlePaddle computes it")]
@@ -274,13 +272,13 @@ fn density_prior_box(op: &mut Operator<'_>) -> Outcome {
     }
     let finish = if op.flag("clip")? { within_image } else { partly_within_image };
     if !op.flag("flatten_to_2d")? {
-        return grid.put(op, &boxes, finish);
+        return cells.put(op, &boxes, finish);
     }
     // The outputs are flattened to rows of boxes.
     let variances = op.floats("variances")?;
     let made = {
-        let image = Some([&grid.width, &grid.height]);
-        let centers = [&grid.columns, &grid.rows];
+        let image = Some([&cells.width, &cells.height]);
+        let centers = [&cells.columns, &cells.rows];
         op.captured(|op| {
             op.put_grid(["Boxes", "Variances"], &boxes, centers, image, &variances, finish)
         })?
@@ -309,7 +307,7 @@ fn anchor_generator(op: &mut Operator<'_>) -> Outcome {
             halves.push(size.map(|size| f64::from(0.5 * (size - 1.0))));
         }
     }
-    let boxes = Boxes { offsets: vec![[0.0; 2]; halves.len()], halves };
+    let boxes = Boxes { offsets: Vec::new(), halves };
     let mut line = |axis: i64, stride: f32| {
         let count = op.extent(&x, axis)?;
         let numbers = op.counting(&count, x.dtype())?;
@@ -322,41 +320,10 @@ fn anchor_generator(op: &mut Operator<'_>) -> Outcome {
     op.put_grid(slots, &boxes, [&columns, &rows], None, &variances, as_they_are)
 }
 
-/// Boxes as center and size.
-struct Centered {
-    center: [Value; 2],
-    size: [Value; 2],
-}
-
-impl Centered {
-    /// Converts boxes, which are wider by `more`.
-    fn of(op: &mut Operator<'_>, boxes: &Value, more: f64) -> Outcome<Self> {
-        let [left, top, right, bottom] = op.corners(boxes)?;
-        let mut side = |low: &Value, high: &Value| {
-            let size = op.sub(high, low)?;
-            if more == 0.0 { Ok(size) } else { op.plus(&size, more) }
-        };
-        let size = [side(&left, &right)?, side(&top, &bottom)?];
-        let mut middle = |low: &Value, size: &Value| {
-            let half = op.times(size, 0.5)?;
-            op.add(low, &half)
-        };
-        let center = [middle(&left, &size[0])?, middle(&top, &size[1])?];
-        Ok(Self { center, size })
-    }
-
-    /// Inserts a dim into all values.
-    fn spread(self, op: &mut Operator<'_>, axis: i64) -> Outcome<Self> {
-        let mut one = |value: &Value| op.unsqueeze(value, &[axis]);
-        let [[x, y], [width, height]] = [&self.center, &self.size];
-        Ok(Self { center: [one(x)?, one(y)?], size: [one(width)?, one(height)?] })
-    }
-}
-
 /// Encodes boxes by their difference from prior boxes, or decodes them.
 fn box_coder(op: &mut Operator<'_>) -> Outcome {
     let (prior, target) = (op.input("PriorBox")?, op.input("TargetBox")?);
-    let more = if op.flag_or_true("box_normalized")? { 0.0 } else { 1.0 };
+    let edge = op.edge("box_normalized")?;
     let decodes = match op.text("code_type")?.as_str() {
         "encode_center_size" => false,
         "decode_center_size" => true,
@@ -372,17 +339,13 @@ fn box_coder(op: &mut Operator<'_>) -> Outcome {
     }
     let dtype = target.dtype();
     let factors = match (op.optional("PriorBoxVar")?, op.floats("variance")?.as_slice()) {
-        (Some(variances), _) if variances.rank()? == 2 => {
+        (Some(variances), _) => {
             let factors = op.corners(&variances)?;
-            let mut spread = |value: &Value| op.unsqueeze(value, &[axis]);
-            Some([
-                spread(&factors[0])?,
-                spread(&factors[1])?,
-                spread(&factors[2])?,
-                spread(&factors[3])?,
-            ])
+            match variances.rank()? == 2 {
+                true => Some(op.spread(&factors, &[axis])?),
+                false => Some(factors),
+            }
         }
-        (Some(variances), _) => Some(op.corners(&variances)?),
         (None, [a, b, c, d]) => {
             let [a, b, c, d] = [a, b, c, d].map(|factor| op.number(dtype, f64::from(*factor)));
             Some([a?, b?, c?, d?])
@@ -392,80 +355,29 @@ fn box_coder(op: &mut Operator<'_>) -> Outcome {
             return Err(format!("expected 4 values as `variance`, found {other:?}").into());
         }
     };
-    let prior = Centered::of(op, &prior, more)?.spread(op, axis)?;
+    let prior = op.corners(&prior)?;
+    let Centered { center, size } = op.centered(&prior, Measure::half(edge))?;
+    let prior = Centered { center: op.spread(&center, &[axis])?, size: op.spread(&size, &[axis])? };
+    let target = op.corners(&target)?;
     let coded = match decodes {
-        true => decoded(op, &prior, &target, factors, more)?,
-        false => encoded(op, &prior, &target, factors, more)?,
+        true => {
+            let deltas = op.scaled_by(target, factors.as_ref(), "Mul")?;
+            let boxes = op.decoded(&deltas, &prior, None)?;
+            op.cornered(&boxes, Measure::half(edge))?
+        }
+        false => {
+            let Centered { center, size } = op.centered(&target, Measure::middle(edge))?;
+            let own = Centered { center: op.spread(&center, &[1])?, size: op.spread(&size, &[1])? };
+            let deltas = op.encoded(&own, &prior, true)?;
+            op.scaled_by(deltas, factors.as_ref(), "Div")?
+        }
     };
+    let coded = op.stacked(&coded.each_ref())?;
     op.put("OutputBox", &coded)?;
     // The sequences are those of the operand that has a row for each row of the result.
     let lod = op.lod(if axis == 1 { "PriorBox" } else { "TargetBox" });
     op.put_lod("OutputBox", &lod);
     Ok(())
-}
-
-fn encoded(
-    op: &mut Operator<'_>,
-    prior: &Centered,
-    target: &Value,
-    factors: Option<[Value; 4]>,
-    more: f64,
-) -> Outcome<Value> {
-    let own = Centered::of(op, target, more)?;
-    // PaddlePaddle takes the middle of the corners, whatever the width.
-    let [left, top, right, bottom] = op.corners(target)?;
-    let mut middle = |low: &Value, high: &Value| {
-        let sum = op.add(low, high)?;
-        let middle = op.times(&sum, 0.5)?;
-        op.unsqueeze(&middle, &[1])
-    };
-    let centers = [middle(&left, &right)?, middle(&top, &bottom)?];
-    let mut parts = Vec::new();
-    for ((center, of_prior), size) in centers.iter().zip(&prior.center).zip(&prior.size) {
-        let way = op.sub(center, of_prior)?;
-        parts.push(op.div(&way, size)?);
-    }
-    for (size, of_prior) in own.size.iter().zip(&prior.size) {
-        let size = op.unsqueeze(size, &[1])?;
-        let ratio = op.div(&size, of_prior)?;
-        let ratio = op.call("Abs", &[&ratio], [])?;
-        parts.push(op.call("Log", &[&ratio], [])?);
-    }
-    if let Some(factors) = factors {
-        for (part, factor) in parts.iter_mut().zip(&factors) {
-            *part = op.div(part, factor)?;
-        }
-    }
-    op.stacked(&parts.iter().collect::<Vec<_>>())
-}
-
-fn decoded(
-    op: &mut Operator<'_>,
-    prior: &Centered,
-    target: &Value,
-    factors: Option<[Value; 4]>,
-    more: f64,
-) -> Outcome<Value> {
-    let mut codes = op.corners(target)?;
-    if let Some(factors) = factors {
-        for (code, factor) in codes.iter_mut().zip(&factors) {
-            *code = op.mul(code, factor)?;
-        }
-    }
-    let [x, y, width, height] = &codes;
-    let (mut low, mut high) = (Vec::new(), Vec::new());
-    let sides = [(x, width), (y, height)].into_iter().zip(prior.center.iter().zip(&prior.size));
-    for ((way, growth), (center, size)) in sides {
-        let moved = op.mul(way, size)?;
-        let center = op.add(&moved, center)?;
-        let growth = op.call("Exp", &[growth], [])?;
-        let size = op.mul(&growth, size)?;
-        let half = op.times(&size, 0.5)?;
-        low.push(op.sub(&center, &half)?);
-        let end = op.add(&center, &half)?;
-        high.push(if more == 0.0 { end } else { op.plus(&end, -more)? });
-    }
-    op.stacked(&low.iter().chain(&high).collect::<Vec<_>>())
 }
 
 /// Clips boxes to the image that they belong to, whose size and scale are in `ImInfo`.
@@ -492,66 +404,17 @@ fn box_clip(op: &mut Operator<'_>) -> Outcome {
     let limits = op.concat(&[&wide, &high, &wide, &high], 1)?;
     let behind: Vec<i64> = (1..).take(x.rank()?.count().saturating_sub(2)).collect();
     let limits = if behind.is_empty() { limits } else { op.unsqueeze(&limits, &behind)? };
-    let y = op.call("Min", &[&x, &limits], [])?;
-    let zero = op.number(x.dtype(), 0.0)?;
-    let y = op.call("Max", &[&y, &zero], [])?;
+    let y = op.clipped(&x, &limits)?;
     op.put("Output", &y)
-}
-
-/// Returns the area that boxes share, and the sum of their areas, given both as corners that broadcast. If `is_strict`,
-/// pixel boxes less than a pixel apart share nothing.
-pub(super) fn shared_area(
-    op: &mut Operator<'_>,
-    left: &[Value; 4],
-    right: &[Value; 4],
-    more: f64,
-    is_strict: bool,
-) -> Outcome<[Value; 2]> {
-    let zero = op.number(left[0].dtype(), 0.0)?;
-    let mut side = |low: &Value, high: &Value| {
-        let size = op.sub(high, low)?;
-        if more == 0.0 { Ok(size) } else { op.plus(&size, more) }
-    };
-    let sides = [
-        side(&left[0], &left[2])?,
-        side(&left[1], &left[3])?,
-        side(&right[0], &right[2])?,
-        side(&right[1], &right[3])?,
-    ];
-    let (own, other) = (op.mul(&sides[0], &sides[1])?, op.mul(&sides[2], &sides[3])?);
-    let sum = op.add(&own, &other)?;
-    let mut common = |axis: usize| {
-        let of =
-            |all: &[Value; 4], place: usize| all.get(place).cloned().ok_or("a corner is missing");
-        let low = op.call("Max", &[&of(left, axis)?, &of(right, axis)?], [])?;
-        let high = op.call("Min", &[&of(left, axis + 2)?, &of(right, axis + 2)?], [])?;
-        let size = op.sub(&high, &low)?;
-        if more == 0.0 {
-            return op.call("Max", &[&size, &zero], []);
-        }
-        let wide = op.plus(&size, more)?;
-        if is_strict {
-            let is_apart = op.call("Less", &[&size, &zero], [])?;
-            return op.choose(&is_apart, &zero, &wide);
-        }
-        op.call("Max", &[&wide, &zero], [])
-    };
-    let (width, height) = (common(0)?, common(1)?);
-    Ok([op.mul(&width, &height)?, sum])
 }
 
 /// The area that two boxes share, divided by that of both.
 fn iou_similarity(op: &mut Operator<'_>) -> Outcome {
     let (x, y) = (op.input("X")?, op.input("Y")?);
-    let more = if op.flag_or_true("box_normalized")? { 0.0 } else { 1.0 };
-    let column = op.corners(&x)?;
-    let mut spread = |value: &Value| op.unsqueeze(value, &[1]);
-    let column =
-        [spread(&column[0])?, spread(&column[1])?, spread(&column[2])?, spread(&column[3])?];
-    let line = op.corners(&y)?;
-    let [shared, sum] = shared_area(op, &column, &line, more, false)?;
-    let both = op.sub(&sum, &shared)?;
-    let out = op.div(&shared, &both)?;
+    let edge = op.edge("box_normalized")?;
+    let (column, line) = (op.corners(&x)?, op.corners(&y)?);
+    let column = op.spread(&column, &[1])?;
+    let out = op.overlap(&column, &line, Overlap::Signed(edge))?;
     op.put("Out", &out)
 }
 
@@ -632,7 +495,7 @@ fn yolo_box(op: &mut Operator<'_>) -> Outcome {
     let numbers = op.call("Range", &[&zero, &cell_count, &one], [])?;
     let rows = op.div(&numbers, &wide)?;
     let columns = op.call("Mod", &[&numbers, &wide], [])?;
-    let mut ends = Vec::new();
+    let (mut centers, mut sizes, mut lasts) = (Vec::new(), Vec::new(), Vec::new());
     let (wide, high): (Vec<f64>, Vec<f64>) =
         pairs.iter().map(|[wide, high]| (*wide as f64, *high as f64)).unzip();
     for (axis, numbers, count_of, own) in [(0, &columns, 3, wide), (1, &rows, 2, high)] {
@@ -649,7 +512,7 @@ fn yolo_box(op: &mut Operator<'_>) -> Outcome {
         }
         let place = op.add(&places, &inside)?;
         let place = op.mul(&place, &image)?;
-        let center = op.div(&place, &across)?;
+        centers.push(op.div(&place, &across)?);
         let pixels = op.times(&across, factor as f64)?;
         let own = op.reals(dtype, &own)?;
         let own = op.unsqueeze(&own, &[1, 2])?;
@@ -657,21 +520,23 @@ fn yolo_box(op: &mut Operator<'_>) -> Outcome {
         let growth = op.call("Exp", &[&growth], [])?;
         let side = op.mul(&growth, &own)?;
         let side = op.mul(&side, &image)?;
-        let side = op.div(&side, &pixels)?;
-        let half = op.times(&side, 0.5)?;
-        let (mut low, mut high) = (op.sub(&center, &half)?, op.add(&center, &half)?);
-        if op.flag_or_true("clip_bbox")? {
-            let zero = op.number(dtype, 0.0)?;
-            low = op.call("Max", &[&low, &zero], [])?;
-            let last = op.plus(&image, -1.0)?;
-            high = op.call("Min", &[&high, &last], [])?;
-        }
-        ends.push([low, high]);
+        sizes.push(op.div(&side, &pixels)?);
+        lasts.push(op.plus(&image, -1.0)?);
     }
-    let [[left, right], [top, bottom]] = ends.as_slice() else {
+    let ([x_center, y_center], [width, height], [last_column, last_row]) =
+        (centers.as_slice(), sizes.as_slice(), lasts.as_slice())
+    else {
         return Err("a box has two dims".into());
     };
-    let boxes = op.concat(&[left, top, right, bottom], 2)?;
+    let boxes = Centered {
+        center: [x_center.clone(), y_center.clone()],
+        size: [width.clone(), height.clone()],
+    };
+    let mut corners = op.cornered(&boxes, Measure::EXCLUSIVE)?;
+    if op.flag_or_true("clip_bbox")? {
+        corners = op.cropped(&corners, [last_column, last_row])?;
+    }
+    let boxes = op.concat(&corners.each_ref(), 2)?;
     let scores = sigmoid(op, 5, 5 + classes)?;
     let scores = op.mul(&scores, &sure)?;
     let zero = op.number(dtype, 0.0)?;

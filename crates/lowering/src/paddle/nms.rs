@@ -1,13 +1,14 @@
 //! Suppression of boxes that overlap better ones, for exported programs.
 //!
-//! The rules differ from the native functions in what ONNX cannot express: an image without boxes has no row, and pixel
-//! boxes less than a pixel apart overlap.
+//! The rules differ from the native functions in what ONNX cannot express: an image without boxes has no row, and boxes
+//! less than a pixel apart and empty boxes are suppressed as [`suppression`](crate::onnx::suppression) has it.
 
 use lodstone_model::DType;
 use lodstone_schema::Finding;
 
-use super::boxes::shared_area;
 use super::operator::{Operator, Outcome, Rule};
+use crate::onnx::boxes::Overlap;
+use crate::onnx::suppression::{BOTTOM, Suppression};
 use crate::onnx::{Value, int};
 
 pub(super) const RULES: &[(&str, Rule)] = &[
@@ -17,9 +18,6 @@ pub(super) const RULES: &[(&str, Rule)] = &[
     ("multiclass_nms3", multiclass_nms),
     ("nms", nms),
 ];
-
-/// Lower than any score.
-const BOTTOM: f64 = -3e38;
 
 /// Boxes of classes, for which scores decide.
 struct Candidates {
@@ -122,20 +120,17 @@ impl Candidates {
     }
 }
 
-/// Returns how much wider than their coordinates boxes are.
-fn excess(op: &Operator<'_>) -> Outcome<f64> {
-    Ok(if op.flag_or_true("normalized")? { 0.0 } else { 1.0 })
-}
-
 /// Suppresses boxes in each class, and keeps the best of each image: rows of class, score and box, by class, then by
 /// score.
 fn multiclass_nms(op: &mut Operator<'_>) -> Outcome {
-    if op.attribute("nms_eta").map_or(Ok(1.0), |_| op.float("nms_eta"))? < 1.0 {
-        return Err("ONNX has no suppression with an adaptive threshold (`nms_eta` below 1)".into());
+    let above = f64::from(op.float("score_threshold")?).max(BOTTOM);
+    let how = Suppression::above(op.float("nms_threshold")?.into());
+    let how = Suppression { edge: op.edge("normalized")?, above: Some(above), ..how };
+    if op.attribute("nms_eta").is_some() {
+        how.check_factor("nms_eta", op.float("nms_eta")?)?;
     }
     let Candidates { boxes, scores, batch } = Candidates::of(op)?;
     let (first, most) = (op.int("nms_top_k")?, op.int("keep_top_k")?);
-    let (least, overlap) = (op.float("score_threshold")?, op.float("nms_threshold")?);
     let all = scores;
     let scores = match op.known_dim(&all, 2) {
         _ if first < 0 => all.clone(),
@@ -146,20 +141,8 @@ fn multiclass_nms(op: &mut Operator<'_>) -> Outcome {
             op.call("ScatterElements", &[&none, &places, &best], [int("axis", 2)])?
         }
     };
-    let more = excess(op)?;
-    let wide = if more == 0.0 {
-        boxes.clone()
-    } else {
-        let corners = op.corners(&boxes)?;
-        let (right, bottom) = (op.plus(&corners[2], more)?, op.plus(&corners[3], more)?);
-        op.stacked(&[&corners[0], &corners[1], &right, &bottom])?
-    };
-    let unlimited = op.long(i64::from(i32::MAX));
-    let overlap = op.number(DType::Float32, overlap.into())?;
-    let least = op.number(DType::Float32, f64::from(least).max(BOTTOM))?;
-    let (wide, scores) = (op.cast(&wide, DType::Float32)?, op.cast(&scores, DType::Float32)?);
-    let chosen =
-        op.call("NonMaxSuppression", &[&wide, &scores, &unlimited, &overlap, &least], [])?;
+    let corners = op.corners(&boxes)?;
+    let chosen = op.suppressed(&corners, &scores, how)?;
     let found = op.call("GatherND", &[&all, &chosen], [])?;
     let images = match &batch {
         Batch::Images => Some(op.extent(&all, 0)?),
@@ -297,30 +280,18 @@ fn matrix_nms(op: &mut Operator<'_>) -> Outcome {
     }
     let (first, most) = (op.int("nms_top_k")?, op.int("keep_top_k")?);
     let (least, last) = (op.float("score_threshold")?, op.float("post_threshold")?);
-    let (more, dtype) = (excess(op)?, scores.dtype());
+    let (edge, dtype) = (op.edge("normalized")?, scores.dtype());
     let lowest = op.number(dtype, f64::NEG_INFINITY)?;
     let least = op.number(dtype, least.into())?;
     let is_above = op.call("Greater", &[&scores, &least], [])?;
     let scores = op.choose(&is_above, &scores, &lowest)?;
     // [batch, classes, candidates]
     let [scores, places] = op.highest(&scores, (first >= 0).then_some(first), true)?;
-    let own = {
-        let places = op.unsqueeze(&places, &[3])?;
-        op.call("GatherND", &[&boxes, &places], [int("batch_dims", 1)])?
-    };
+    let own = op.rows(&boxes, &places)?;
     let corners = op.corners(&own)?;
-    let mut spread = |axis: i64| -> Outcome<[Value; 4]> {
-        let mut one = |corner: &Value| op.unsqueeze(corner, &[axis]);
-        Ok([one(&corners[0])?, one(&corners[1])?, one(&corners[2])?, one(&corners[3])?])
-    };
-    let (column, line) = (spread(3)?, spread(2)?);
-    let [shared, sum] = shared_area(op, &column, &line, more, true)?;
-    let both = op.sub(&sum, &shared)?;
-    let zero = op.number(dtype, 0.0)?;
+    let (column, line) = (op.spread(&corners, &[3])?, op.spread(&corners, &[2])?);
+    let overlap = op.overlap(&column, &line, Overlap::Strict(edge))?;
     let one = op.number(dtype, 1.0)?;
-    let is_none = op.call("Equal", &[&shared, &zero], [])?;
-    let overlap = op.div(&shared, &both)?;
-    let overlap = op.choose(&is_none, &zero, &overlap)?;
     // The overlap of each box with the better ones.
     let behind = op.long(-1);
     let overlap = op.call("Trilu", &[&overlap, &behind], [int("upper", 0)])?;
@@ -399,11 +370,10 @@ fn nms(op: &mut Operator<'_>) -> Outcome {
     let numbers = op.counting(&count, DType::Float32)?;
     let scores = op.call("Neg", &[&numbers], [])?;
     let scores = op.unsqueeze(&scores, &[0, 1])?;
-    let boxes = op.cast(&boxes, DType::Float32)?;
     let boxes = op.unsqueeze(&boxes, &[0])?;
-    let overlap = op.number(DType::Float32, overlap.into())?;
+    let corners = op.corners(&boxes)?;
     // [kept, 3]: image, class, box
-    let kept = op.call("NonMaxSuppression", &[&boxes, &scores, &count, &overlap], [])?;
+    let kept = op.suppressed(&corners, &scores, Suppression::above(overlap.into()))?;
     let place = op.long(2);
     let y = op.gather(&kept, &place, 1)?;
     op.put("KeepBoxesIdxs", &y)

@@ -3,7 +3,9 @@
 use lodstone_model::DType;
 
 use super::operator::{Operator, Outcome, Rule};
-use crate::onnx::{Value, int};
+use crate::onnx::Value;
+use crate::onnx::boxes::{Centered, Edge, MAX_GROWTH, Measure};
+use crate::onnx::suppression::{BOTTOM, Suppression, Threshold};
 
 pub(super) const RULES: &[(&str, Rule)] = &[
     ("collect_fpn_proposals", collect),
@@ -14,12 +16,6 @@ pub(super) const RULES: &[(&str, Rule)] = &[
 
 /// The maximum number of levels: each becomes operators.
 const MAX_LEVELS: i64 = 64;
-
-/// The maximum of the logarithm of a growth: 1000 / 16.
-const MAX_GROWTH: f64 = 4.135_166_556_742_356;
-
-/// Lower than any score.
-const BOTTOM: f64 = -3e38;
 
 impl Operator<'_> {
     /// Returns the images of rows by the number of rows of each image, or by LoD, and the number of images. Without
@@ -84,7 +80,7 @@ fn distribute(op: &mut Operator<'_>) -> Outcome {
     if !(0..MAX_LEVELS).contains(&most.saturating_sub(least)) || !(-64..=64).contains(&level) {
         return Err(format!("expected levels, found {least} to {most} and {level}").into());
     }
-    let more = if op.flag_or_true("pixel_offset")? { 1.0 } else { 0.0 };
+    let edge = Edge::inclusive_if(op.flag_or_true("pixel_offset")?);
     let dtype = rois.dtype();
     let [images, count] = op.images_of(&rois, "FpnRois", counts.as_ref())?;
     let [left, top, right, bottom] = op.corners(&rois)?;
@@ -92,7 +88,7 @@ fn distribute(op: &mut Operator<'_>) -> Outcome {
     let mut side = |low: &Value, high: &Value| {
         let side = op.sub(high, low)?;
         let is_none = op.call("Less", &[&side, &zero], [])?;
-        let side = op.plus(&side, more)?;
+        let side = op.plus(&side, edge.excess())?;
         op.choose(&is_none, &zero, &side)
     };
     let (width, height) = (side(&left, &right)?, side(&top, &bottom)?);
@@ -223,11 +219,16 @@ fn generate(op: &mut Operator<'_>, shape: &str) -> Outcome {
     let (anchors, variances) = (op.input("Anchors")?, op.input("Variances")?);
     let (before, after) = (op.int("pre_nms_topN")?, op.int("post_nms_topN")?);
     let (threshold, least) = (op.float("nms_thresh")?, op.float("min_size")?);
-    if op.float("eta")? < 1.0 {
-        return Err("ONNX has no suppression with an adaptive threshold (`eta` below 1)".into());
-    }
     let is_old = op.kind() == "generate_proposals";
-    let more = if is_old || op.flag_or_true("pixel_offset")? { 1.0 } else { 0.0 };
+    let edge = Edge::inclusive_if(is_old || op.flag_or_true("pixel_offset")?);
+    let mut how = Suppression { edge, above: Some(BOTTOM), ..Suppression::above(threshold.into()) };
+    how.check_factor("eta", op.float("eta")?)?;
+    if threshold <= 0.0 {
+        // All regions are kept.
+        how.threshold = Threshold::Above(1.0);
+    } else if after > 0 {
+        how.most = after;
+    }
     let dtype = scores.dtype();
     // [batch, height * width * anchors] and [.., 4]
     let scores = op.transpose(&scores, &[0, 2, 3, 1])?;
@@ -239,67 +240,37 @@ fn generate(op: &mut Operator<'_>, shape: &str) -> Outcome {
     let deltas = op.call("Reshape", &[&deltas, &sets], [])?;
     let (anchors, variances) = (op.reshape(&anchors, &[-1, 4])?, op.reshape(&variances, &[-1, 4])?);
     let [scores, best] = op.highest(&scores, (before > 0).then_some(before), true)?;
-    let deltas = {
-        let places = op.unsqueeze(&best, &[2])?;
-        op.call("GatherND", &[&deltas, &places], [int("batch_dims", 1)])?
-    };
+    let deltas = op.rows(&deltas, &best)?;
     let (anchors, variances) = (op.gather(&anchors, &best, 0)?, op.gather(&variances, &best, 0)?);
     let deltas = op.mul(&deltas, &variances)?;
-    let codes = op.corners(&deltas)?;
-    let ends = op.corners(&anchors)?;
-    let zero = op.number(dtype, 0.0)?;
-    let info = |op: &mut Operator<'_>, place: i64| op.slice(&shape, 1, place, place + 1);
-    let (mut low, mut high, mut sides, mut middles) = (vec![], vec![], vec![], vec![]);
-    let limit = op.number(dtype, MAX_GROWTH)?;
-    for axis in 0..2_usize {
-        let of =
-            |all: &[Value; 4], place: usize| all.get(place).cloned().ok_or("a corner is missing");
-        let (begin, end) = (of(&ends, axis)?, of(&ends, axis + 2)?);
-        let size = op.sub(&end, &begin)?;
-        let size = op.plus(&size, more)?;
-        let half = op.times(&size, 0.5)?;
-        let center = op.add(&begin, &half)?;
-        let way = op.mul(&of(&codes, axis)?, &size)?;
-        let center = op.add(&way, &center)?;
-        let growth = op.call("Min", &[&of(&codes, axis + 2)?, &limit], [])?;
-        let growth = op.call("Exp", &[&growth], [])?;
-        let size = op.mul(&growth, &size)?;
-        let half = op.times(&size, 0.5)?;
-        let begin = op.sub(&center, &half)?;
-        let end = op.add(&center, &half)?;
-        let end = op.plus(&end, -more)?;
-        let image = info(op, if axis == 0 { 1 } else { 0 })?;
-        let last = op.plus(&image, -more)?;
-        let mut clip = |value: &Value| {
-            let value = op.call("Min", &[value, &last], [])?;
-            op.call("Max", &[&value, &zero], [])
-        };
-        let (begin, end) = (clip(&begin)?, clip(&end)?);
-        let side = op.sub(&end, &begin)?;
-        // The older operator measures boxes in the original image.
-        let side = if is_old {
-            let scale = info(op, 2)?;
-            op.div(&side, &scale)?
-        } else {
-            side
-        };
-        let side = op.plus(&side, more)?;
-        let whole = op.sub(&end, &begin)?;
-        let whole = op.plus(&whole, more)?;
-        let half = op.times(&whole, 0.5)?;
-        let middle = op.add(&begin, &half)?;
-        middles.push(op.call("LessOrEqual", &[&middle, &image], [])?);
-        sides.push(side);
-        low.push(begin);
-        high.push(end);
-    }
+    let (deltas, anchors) = (op.corners(&deltas)?, op.corners(&anchors)?);
+    let anchors = op.centered(&anchors, Measure::half(edge))?;
+    let moved = op.decoded(&deltas, &anchors, Some(MAX_GROWTH))?;
+    let [left, top, right, bottom] = op.cornered(&moved, Measure::half(edge))?;
+    let mut info = |place: i64| op.slice(&shape, 1, place, place + 1);
+    let (high, wide) = (info(0)?, info(1)?);
+    // The older operator measures boxes in the original image.
+    let scale = if is_old { Some(info(2)?) } else { None };
+    let (last_row, last_column) =
+        (op.plus(&high, -edge.excess())?, op.plus(&wide, -edge.excess())?);
+    let corners = [
+        op.clipped(&left, &last_column)?,
+        op.clipped(&top, &last_row)?,
+        op.clipped(&right, &last_column)?,
+        op.clipped(&bottom, &last_row)?,
+    ];
+    let Centered { center, .. } = op.centered(&corners, Measure::half(edge))?;
     let least = op.number(dtype, f64::from(least.max(1.0)))?;
     let mut marks = Vec::new();
-    for side in &sides {
-        marks.push(op.call("GreaterOrEqual", &[side, &least], [])?);
+    for side in op.sides(&corners, Edge::Exclusive)? {
+        let side = scale.as_ref().map_or(Ok(side.clone()), |scale| op.div(&side, scale))?;
+        let side = op.plus(&side, edge.excess())?;
+        marks.push(op.call("GreaterOrEqual", &[&side, &least], [])?);
     }
-    if more > 0.0 {
-        marks.append(&mut middles);
+    if edge == Edge::Inclusive {
+        for (center, size) in center.iter().zip([&wide, &high]) {
+            marks.push(op.call("LessOrEqual", &[center, size], [])?);
+        }
     }
     let mut is_kept = marks.pop().ok_or("there are no marks")?;
     for mark in &marks {
@@ -307,24 +278,10 @@ fn generate(op: &mut Operator<'_>, shape: &str) -> Outcome {
     }
     let bottom = op.number(dtype, f64::NEG_INFINITY)?;
     let ranked = op.choose(&is_kept, &scores, &bottom)?;
-    let boxes = op.stacked(&low.iter().chain(&high).collect::<Vec<_>>())?;
+    let boxes = op.stacked(&corners.each_ref())?;
     // [batch, regions, 4] and [batch, 1, regions]
     let ranked = op.unsqueeze(&ranked, &[1])?;
-    let suppressed = match more > 0.0 {
-        true => {
-            let mut wider = Vec::new();
-            for end in &high {
-                wider.push(op.plus(end, more)?);
-            }
-            op.stacked(&low.iter().chain(&wider).collect::<Vec<_>>())?
-        }
-        false => boxes.clone(),
-    };
-    let most = op.long(if after > 0 { after } else { i64::from(i32::MAX) });
-    let threshold = op.number(DType::Float32, threshold.into())?;
-    let floor = op.number(DType::Float32, BOTTOM)?;
-    let chosen =
-        op.call("NonMaxSuppression", &[&suppressed, &ranked, &most, &threshold, &floor], [])?;
+    let chosen = op.suppressed(&corners, &ranked, how)?;
     let (image, place) = (op.slice(&chosen, 1, 0, 1)?, op.slice(&chosen, 1, 2, 3)?);
     let places = op.concat(&[&image, &place], 1)?;
     let rois = op.call("GatherND", &[&boxes, &places], [])?;

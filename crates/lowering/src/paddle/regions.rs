@@ -3,7 +3,8 @@
 use lodstone_model::DType;
 
 use super::operator::{Operator, Outcome, Rule};
-use crate::onnx::{Value, float, int, ints, text};
+use crate::onnx::Value;
+use crate::onnx::regions::Align;
 
 pub(super) const RULES: &[(&str, Rule)] = &[("roi_align", roi_align), ("roi_pool", roi_pool)];
 
@@ -58,15 +59,13 @@ impl Operator<'_> {
 fn roi_align(op: &mut Operator<'_>) -> Outcome {
     let (x, rois) = (op.input("X")?, op.input("ROIs")?);
     let images = op.images(&rois, "ROIs", "RoisNum")?;
-    let mode = if op.flag("aligned")? { "half_pixel" } else { "output_half_pixel" };
-    let attributes = [
-        text("coordinate_transformation_mode", mode),
-        int("output_height", op.int("pooled_height")?),
-        int("output_width", op.int("pooled_width")?),
-        int("sampling_ratio", op.int("sampling_ratio")?.max(0)),
-        float("spatial_scale", op.float("spatial_scale")?),
-    ];
-    let y = op.call("RoiAlign", &[&x, &rois, &images], attributes)?;
+    let how = Align {
+        is_aligned: op.flag("aligned")?,
+        cells: [op.int("pooled_height")?, op.int("pooled_width")?],
+        samples: op.int("sampling_ratio")?,
+        scale: op.float("spatial_scale")?,
+    };
+    let y = op.align(&x, &rois, &images, how)?;
     op.put("Out", &y)
 }
 
@@ -77,9 +76,8 @@ fn roi_pool(op: &mut Operator<'_>) -> Outcome {
     let images = op.cast(&images, rois.dtype())?;
     let images = op.unsqueeze(&images, &[1])?;
     let rois = op.concat(&[&images, &rois], 1)?;
-    let dims = [op.int("pooled_height")?, op.int("pooled_width")?];
-    let attributes =
-        [ints("pooled_shape", &dims), float("spatial_scale", op.float("spatial_scale")?)];
-    let y = op.call("MaxRoiPool", &[&x, &rois], attributes)?;
+    let cells = [op.int("pooled_height")?, op.int("pooled_width")?];
+    let scale = op.float("spatial_scale")?;
+    let y = op.pool_regions(&x, &rois, cells, scale)?;
     op.put("Out", &y)
 }

@@ -14,6 +14,7 @@
     reason = "recorded numbers fit"
 )]
 
+mod boxes;
 mod caffe2;
 mod evaluate;
 mod mxnet;
@@ -116,6 +117,7 @@ fn main() {
     let mut trials: Vec<Trial> = cases.into_iter().map(Case::trial).collect();
     trials.push(Trial::test("rules_without_a_case_are_listed", untried));
     trials.extend(tables::trials());
+    trials.extend(boxes::trials());
     trials.extend(normalization::trials());
     trials.extend(recurrence::trials());
     trials.extend(resizing::trials());

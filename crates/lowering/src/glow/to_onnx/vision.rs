@@ -1,10 +1,12 @@
 //! Resizing of images, and boxes in them.
 
 use lodstone_model::DType;
-use lodstone_schema::Finding;
 
 use super::node::{Node, Outcome, Rule, no_equivalent};
-use crate::onnx::{Value, float, int, text};
+use crate::onnx::boxes::{Edge, MAX_GROWTH, Measure, each};
+use crate::onnx::regions::Align;
+use crate::onnx::suppression::Suppression;
+use crate::onnx::{Value, int, text};
 
 pub(super) const RULES: &[(&str, Rule)] = &[
     ("BBoxTransform", transform_boxes),
@@ -46,26 +48,21 @@ fn align(n: &mut Node<'_>) -> Outcome {
     if n.int("Mode")? != 0 {
         return no_equivalent("`max` of ONNX's `RoiAlign` is the maximum of weighted corners");
     }
-    let coordinates = if n.flag("Aligned")? { "half_pixel" } else { "output_half_pixel" };
-    let attributes = [
-        text("mode", "avg"),
-        text("coordinate_transformation_mode", coordinates),
-        int("output_height", n.int("OutputHeight")?),
-        int("output_width", n.int("OutputWidth")?),
-        int("sampling_ratio", n.int("SamplingRatio")?),
-        float("spatial_scale", n.float("SpatialScale")?),
-    ];
-    let [count, width] = n.ranked::<2>(1)?;
-    let (image, mut boxes, mut batches) = (n.real(0)?, n.real(1)?, n.raw(2)?);
-    if width == 5 {
-        // The batch index is the first value of a box.
-        batches = n.slice(&boxes, 1, 0, 1)?;
-        batches = n.reshape(&batches, &[count])?;
-        boxes = n.slice(&boxes, 1, 1, 5)?;
-    }
-    let batches = n.cast(&batches, DType::Int64)?;
+    let how = Align {
+        is_aligned: n.flag("Aligned")?,
+        cells: [n.int("OutputHeight")?, n.int("OutputWidth")?],
+        samples: n.int("SamplingRatio")?,
+        scale: n.float("SpatialScale")?,
+    };
+    let [_, width] = n.ranked::<2>(1)?;
+    let (image, boxes, batches) = (n.real(0)?, n.real(1)?, n.raw(2)?);
+    // The batch index may be the first value of a box.
+    let [batches, boxes] = match width {
+        5 => n.images_and_boxes(&boxes)?,
+        _ => [n.cast(&batches, DType::Int64)?, boxes],
+    };
     let image = n.channels_to_front(&image)?;
-    let value = n.call("RoiAlign", &[&image, &boxes, &batches], attributes)?;
+    let value = n.align(&image, &boxes, &batches, how)?;
     let value = n.channels_to_back(&value)?;
     n.put(0, &value)
 }
@@ -120,14 +117,13 @@ fn selected(
     image: i64,
     room: i64,
 ) -> Outcome<(Value, Value)> {
-    let (most, centered) = (n.int("MaxOutputBoxesPerClass")?, n.int("CenterPointBox")?);
-    let (overlap, least) = (n.float("IouThreshold")?, n.float("ScoreThreshold")?);
-    let most = n.long(most);
-    let overlap = n.singles(&[overlap]);
-    let least = n.singles(&[least]);
-    let inputs = [boxes, scores, &most, &overlap, &least];
-    let attributes = [int("center_point_box", centered)];
-    let found = n.call("NonMaxSuppression", &inputs, attributes)?;
+    let how = Suppression {
+        most: n.int("MaxOutputBoxesPerClass")?,
+        above: Some(n.float("ScoreThreshold")?.into()),
+        ..Suppression::above(n.float("IouThreshold")?.into())
+    };
+    let is_centered = n.flag("CenterPointBox")?;
+    let found = n.suppressed_as_onnx(boxes, scores, how, Some(is_centered))?;
     let shape = n.call("Shape", &[&found], [int("end", 1)])?;
     // If no box is selected, the first box of the first class is used.
     let first = n.filled(DType::Int64, 0.0, &[1, 3])?;
@@ -145,9 +141,6 @@ fn selected(
     Ok((all, shape))
 }
 
-/// The logarithm of the maximum scale of a box.
-const LARGEST: f64 = 4.135_166_556_742_356;
-
 /// Moves and scales boxes by deltas, and clips them at the edges of their images.
 fn transform_boxes(n: &mut Node<'_>) -> Outcome {
     if n.flag("Rotated")? {
@@ -158,72 +151,46 @@ fn transform_boxes(n: &mut Node<'_>) -> Outcome {
         return Err(format!("expected 4 `Weights`, found {}", weights.len()).into());
     };
     let scaled = n.flag("ApplyScale")?;
-    let one = if n.flag("LegacyPlusOne")? { 1.0 } else { 0.0 };
+    let edge = Edge::inclusive_if(n.flag("LegacyPlusOne")?);
     let (rois, deltas, images) = (n.real(0)?, n.real(1)?, n.real(2)?);
     let [count, width] = n.ranked::<2>(0)?;
     let [_, columns] = n.ranked::<2>(1)?;
     let [batch, _] = n.ranked::<2>(2)?;
     let classes = columns / 4;
     // The index of the image of each box, and the properties of that image.
-    let number = if width == 4 {
-        n.filled(DType::Int64, 0.0, &[count])?
-    } else {
-        let number = n.slice(&rois, 1, 0, 1)?;
-        let number = n.reshape(&number, &[count])?;
-        n.cast(&number, DType::Int64)?
+    let [number, rois] = match width {
+        4 => [n.filled(DType::Int64, 0.0, &[count])?, rois],
+        _ => n.images_and_boxes(&rois)?,
     };
     let of_box = n.gather(&images, &number, 0)?;
-    let mut column = |value: &Value, at: i64| n.slice(value, 1, at, at + 1);
-    let (height, image_width) = (column(&of_box, 0)?, column(&of_box, 1)?);
-    let scale = column(&of_box, 2)?;
-    let corner = |n: &mut Node<'_>, at: i64| -> Outcome<Value> {
-        let value = n.slice(&rois, 1, width - 4 + at, width - 3 + at)?;
-        n.div(&value, &scale)
-    };
-    let (left, top, right, bottom) = (corner(n, 0)?, corner(n, 1)?, corner(n, 2)?, corner(n, 3)?);
+    let mut column = |at: i64| n.slice(&of_box, 1, at, at + 1);
+    let (height, width, scale) = (column(0)?, column(1)?, column(2)?);
+    // [count, 1]
+    let rois = n.div(&rois, &scale)?;
+    let rois = n.corners(&rois)?;
+    let rois = n.spread(&rois, &[1])?;
     let deltas = n.reshape(&deltas, &[count, classes, 4])?;
-    let delta = |n: &mut Node<'_>, at: i64, weight: f32| -> Outcome<Value> {
-        let value = n.slice(&deltas, 2, at, at + 1)?;
-        let value = n.reshape(&value, &[count, classes])?;
-        let weight = n.number(value.dtype(), f64::from(weight))?;
-        n.div(&value, &weight)
+    let weights = n.singles(&[across, down, wide, high]);
+    let deltas = n.div(&deltas, &weights)?;
+    let deltas = n.corners(&deltas)?;
+    let anchors = n.centered(&rois, Measure::half(edge))?;
+    let moved = n.decoded(&deltas, &anchors, Some(MAX_GROWTH))?;
+    let corners = n.cornered(&moved, Measure::half(edge))?;
+    // Images have whole pixels.
+    let mut last = |size: &Value| {
+        let size = n.div(size, &scale)?;
+        let size = n.plus(&size, 0.5)?;
+        let size = n.call("Floor", &[&size], [])?;
+        n.plus(&size, -edge.excess())
     };
-    let (dx, dy) = (delta(n, 0, across)?, delta(n, 1, down)?);
-    let (dw, dh) = (delta(n, 2, wide)?, delta(n, 3, high)?);
-    let mut edges = Vec::new();
-    let dims = [(left, right, dx, dw, image_width), (top, bottom, dy, dh, height)];
-    for (first, last, shift, growth, edge) in dims {
-        let size = n.sub(&last, &first)?;
-        let size = n.plus(&size, one)?;
-        let half = n.times(&size, 0.5)?;
-        let center = n.add(&first, &half)?;
-        let shift = n.mul(&shift, &size)?;
-        let center = n.add(&center, &shift)?;
-        let largest = n.number(growth.dtype(), LARGEST)?;
-        let growth = n.call("Min", &[&growth, &largest], [])?;
-        let growth = n.call("Exp", &[&growth], [])?;
-        let size = n.mul(&growth, &size)?;
-        let half = n.times(&size, 0.5)?;
-        // Images have whole pixels.
-        let edge = n.div(&edge, &scale)?;
-        let edge = n.plus(&edge, 0.5)?;
-        let edge = n.call("Floor", &[&edge], [])?;
-        let edge = n.plus(&edge, -one)?;
-        let start = n.sub(&center, &half)?;
-        let end = n.add(&center, &half)?;
-        let end = n.plus(&end, -one)?;
-        for value in [start, end] {
-            let zero = n.number(value.dtype(), 0.0)?;
-            let value = n.call("Min", &[&value, &edge], [])?;
-            let value = n.call("Max", &[&value, &zero], [])?;
-            let value = if scaled { n.mul(&value, &scale)? } else { value };
-            edges.push(n.unsqueeze(&value, &[2])?);
-        }
-    }
-    let [x1, x2, y1, y2] = &edges[..] else {
-        return Err(Finding::internal("a box does not have four edges"));
-    };
-    let value = n.concat(&[x1, y1, x2, y2], 2)?;
+    let (right, bottom) = (last(&width)?, last(&height)?);
+    let mut lasts = [&right, &bottom].into_iter().cycle();
+    let corners = each(&corners, |corner| {
+        let last = lasts.next().ok_or("an edge was lost")?;
+        let corner = n.clipped(corner, last)?;
+        if scaled { n.mul(&corner, &scale) } else { Ok(corner) }
+    })?;
+    let value = n.stacked(&corners.each_ref())?;
     let value = n.reshape(&value, &[count, columns])?;
     n.put(0, &value)?;
     let dtype = n.computed(1)?;

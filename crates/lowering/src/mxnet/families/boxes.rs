@@ -6,11 +6,12 @@ use lodstone_model::DType;
 use lodstone_schema::numbers::{exact, length};
 
 use crate::mxnet::attributes::wrong;
-use crate::mxnet::node::{Node, Outcome, Rule, axis_of, place_in, product, rank, required_dim};
-use crate::onnx::{Value, int};
+use crate::mxnet::node::{Node, Outcome, Rule, dim_of, place_in, product, rank, required_dim};
+use crate::onnx::boxes::{Centered, Corners, Grid, Measure, Overlap, each, tiled};
+use crate::onnx::suppression::{BOTTOM, Suppression};
+use crate::onnx::{Size, Value, int};
 
 use super::normalize::single;
-use super::spatial::image_size;
 
 pub(super) const RULES: &[(&str, Rule)] = &[
     ("_contrib_MultiBoxPrior", Rule::One(prior)),
@@ -19,9 +20,6 @@ pub(super) const RULES: &[(&str, Rule)] = &[
     ("_contrib_box_iou", Rule::One(overlaps)),
     ("_contrib_box_nms", Rule::One(suppress)),
 ];
-
-/// Lower than any score.
-pub(super) const BOTTOM: f64 = -3e38;
 
 /// The maximum number of prior boxes.
 const MAX_PRIORS: i64 = 1 << 22;
@@ -34,42 +32,87 @@ fn prior(node: &mut Node<'_>) -> Outcome {
     let clips = node.attributes.flag("clip", false)?;
     let steps = node.attributes.floats("steps", &[-1.0, -1.0])?;
     let offsets = node.attributes.floats("offsets", &[0.5, 0.5])?;
-    let (height, width) = image_size(&x)?;
     let (Some(size), Some(ratio)) = (sizes.first(), ratios.first()) else {
         return Err("expected at least one size and one ratio".into());
     };
     let ([down, right], [above, before]) = (steps.as_slice(), offsets.as_slice()) else {
         return Err("expected two steps and two offsets".into());
     };
-    let count = length(sizes.len() + ratios.len() - 1);
-    let boxes = product(&[height, width, count])?;
-    if boxes > MAX_PRIORS {
-        return Err(format!("{height} times {width} times {count} boxes are too many").into());
-    }
     let kinds = sizes.iter().map(|size| (*size, *ratio));
-    let kinds: Vec<(f64, f64)> =
-        kinds.chain(ratios.iter().skip(1).map(|ratio| (*size, *ratio))).collect();
+    let kinds = kinds.chain(ratios.iter().skip(1).map(|ratio| (*size, *ratio)));
+    let kinds: Vec<[f32; 2]> =
+        kinds.map(|(size, ratio)| [single(size), single(ratio).sqrt()]).collect();
+    if rank(&x)? != 4 {
+        return Err(format!("expected images of rank 4, found rank {}", rank(&x)?).into());
+    }
+    let (Some(height), Some(width)) = (dim_of(&x, 2), dim_of(&x, 3)) else {
+        let places = [(*before, *right), (*above, *down)];
+        return priors_of_any(node, &x, &kinds, places, clips);
+    };
+    let boxes = product(&[height, width, length(kinds.len())])?;
+    if boxes > MAX_PRIORS {
+        return Err(
+            format!("{height} times {width} times {} boxes are too many", kinds.len()).into()
+        );
+    }
     #[expect(clippy::cast_precision_loss, reason = "images are small")]
     let (rows, columns) = (height as f32, width as f32);
     let step = |given: f64, dim: f32| if given > 0.0 { single(given) } else { 1.0 / dim };
-    let (down, right) = (step(*down, rows), step(*right, columns));
-    let mut all = Vec::new();
-    for row in 0..height {
-        for column in 0..width {
-            #[expect(clippy::cast_precision_loss, reason = "images are small")]
-            let (y, x) =
-                ((row as f32 + single(*above)) * down, (column as f32 + single(*before)) * right);
-            for (size, ratio) in &kinds {
-                let (size, root) = (single(*size), single(*ratio).sqrt());
-                let (half, high) = (size * rows / columns * root / 2.0, size / root / 2.0);
-                all.extend([x - half, y - high, x + half, y + high]);
-            }
-        }
-    }
+    let places = |count: i64, offset: f64, step: f32| {
+        #[expect(clippy::cast_precision_loss, reason = "images are small")]
+        (0..count).map(|at| (at as f32 + single(offset)) * step).collect::<Vec<f32>>()
+    };
+    let (columns_at, rows_at) =
+        (places(width, *before, step(*right, columns)), places(height, *above, step(*down, rows)));
+    let of_kind = |[size, root]: &[f32; 2]| {
+        let (half, high) = (size * rows / columns * root / 2.0, size / root / 2.0);
+        [-half, -high, half, high]
+    };
+    let kinds: Vec<[f32; 4]> = kinds.iter().map(of_kind).collect();
+    let mut all = tiled(&columns_at, &rows_at, &kinds);
     if clips {
         all.iter_mut().for_each(|it| *it = it.clamp(0.0, 1.0));
     }
     Ok(node.floats(&all, &[1, exact(boxes)?, 4]))
+}
+
+/// The same for images whose dims are not known. `kinds` are sizes and roots of ratios, `places` the offset and the step
+/// across and down.
+fn priors_of_any(
+    node: &mut Node<'_>,
+    x: &Value,
+    kinds: &[[f32; 2]],
+    places: [(f64, f64); 2],
+    clips: bool,
+) -> Outcome {
+    let (columns, rows) = (node.extent(x, 3)?, node.extent(x, 2)?);
+    let [wide, high] = [node.cast(&columns, DType::Float32)?, node.cast(&rows, DType::Float32)?];
+    let centers = |node: &mut Node<'_>, count: &Value, dim: &Value, (offset, step): (f64, f64)| {
+        let one = node.number(DType::Float32, 1.0)?;
+        let step =
+            if step > 0.0 { node.number(DType::Float32, step)? } else { node.div(&one, dim)? };
+        let numbers = node.counting(count, DType::Float32)?;
+        let numbers = node.plus(&numbers, offset)?;
+        node.mul(&numbers, &step)
+    };
+    let [across, down] = places;
+    let centers = [centers(node, &columns, &wide, across)?, centers(node, &rows, &high, down)?];
+    let list = |node: &mut Node<'_>, of: fn(&[f32; 2]) -> f32| {
+        node.singles(&kinds.iter().map(of).collect::<Vec<f32>>())
+    };
+    let (sizes, roots) = (list(node, |kind| kind[0]), list(node, |kind| kind[1]));
+    let half_width = node.mul(&sizes, &high)?;
+    let half_width = node.div(&half_width, &wide)?;
+    let half_width = node.mul(&half_width, &roots)?;
+    let half_width = node.times(&half_width, 0.5)?;
+    let half_height = list(node, |[size, root]| size / root / 2.0);
+    let grid = Grid { centers, offsets: [None, None], halves: [half_width, half_height] };
+    let corners = node.grid(&grid, None)?;
+    let count = node.long(length(kinds.len()));
+    let dims = node.list_of(&[Size::Value(rows), Size::Value(columns), Size::Value(count)])?;
+    let boxes = node.boxes_of(&corners, &dims)?;
+    let boxes = if clips { node.clamp(&boxes, 0.0, 1.0)? } else { boxes };
+    node.reshape_to(&boxes, &[1, -1, 4])
 }
 
 impl Node<'_> {
@@ -78,74 +121,22 @@ impl Node<'_> {
         Ok(self.attributes.word(name, &["corner", "center"], default)? == "corner")
     }
 
-    /// Converts four coordinates from corners to centers.
-    fn centers(&mut self, corners: &[Value; 4]) -> Outcome<[Value; 4]> {
-        let [left, top, right, bottom] = corners;
-        let (x, y) = (self.add(left, right)?, self.add(top, bottom)?);
-        let (x, y) = (self.times(&x, 0.5)?, self.times(&y, 0.5)?);
-        Ok([x, y, self.sub(right, left)?, self.sub(bottom, top)?])
+    /// Returns boxes of a format as corners.
+    fn corners_of(&mut self, boxes: &Value, is_corner: bool) -> Outcome<Corners> {
+        let parts = self.corners(boxes)?;
+        if is_corner { Ok(parts) } else { self.cornered(&apart(parts), Measure::EXCLUSIVE) }
     }
 
-    /// Converts four coordinates from centers to corners.
-    fn edges(&mut self, centers: &[Value; 4]) -> Outcome<[Value; 4]> {
-        let [x, y, width, height] = centers;
-        let (width, height) = (self.times(width, 0.5)?, self.times(height, 0.5)?);
-        Ok([
-            self.sub(x, &width)?,
-            self.sub(y, &height)?,
-            self.add(x, &width)?,
-            self.add(y, &height)?,
-        ])
+    /// Returns boxes of a format as centers and sizes.
+    fn centers_of(&mut self, boxes: &Value, is_corner: bool) -> Outcome<Centered> {
+        let parts = self.corners(boxes)?;
+        if is_corner { self.centered(&parts, Measure::EXCLUSIVE) } else { Ok(apart(parts)) }
     }
+}
 
-    /// Returns which boxes remain when those that overlap better ones by more than `overlap` are suppressed.
-    /// `corners` are `[batch, boxes]`; `ranks` `[batch, classes, boxes]` are higher for better boxes, and not positive
-    /// for those that do not take part.
-    pub(super) fn survivors(
-        &mut self,
-        corners: &[Value; 4],
-        ranks: &Value,
-        overlap: f32,
-        most: Option<i64>,
-    ) -> Outcome {
-        let [left, top, right, bottom] = corners;
-        // The area of a box with negative dims is 0.
-        let (right, bottom) =
-            (self.call("Max", &[left, right], [])?, self.call("Max", &[top, bottom], [])?);
-        let boxes = self.stacked(&[top, left, &bottom, &right])?;
-        let boxes = self.cast(&boxes, DType::Float32)?;
-        // Without a limit, all are kept.
-        let most = self.long(most.unwrap_or(i64::from(i32::MAX)));
-        let overlap = self.number(DType::Float32, overlap.into())?;
-        let zero = self.number(DType::Float32, 0.0)?;
-        self.call("NonMaxSuppression", &[&boxes, ranks, &most, &overlap, &zero], [])
-    }
-
-    /// Marks the boxes in rows of (image, class, box): a number for each box, 1 or 0.
-    pub(super) fn marked(&mut self, kept: &Value, like: &Value) -> Outcome {
-        let columns = self.longs(&[0, 2]);
-        let places = self.gather(kept, &columns, 1)?;
-        let none = self.constant_like(like, DType::Float32, 0.0)?;
-        let count = self.dim(kept, 0)?;
-        let one = self.number(DType::Float32, 1.0)?;
-        let ones = self.call("Expand", &[&one, &count], [])?;
-        self.call("ScatterND", &[&none, &places, &ones], [])
-    }
-
-    /// Returns numbers that descend to 1 along the last dim of `like`.
-    pub(super) fn ranks(&mut self, like: &Value) -> Outcome {
-        let last = axis_of(like, -1)?;
-        let count = self.extent(like, last)?;
-        let numbers = self.counting(&count, DType::Float32)?;
-        let count = self.cast(&count, DType::Float32)?;
-        self.sub(&count, &numbers)
-    }
-
-    /// Gathers rows `[batch, rows, columns]` by indices `[batch, count]`.
-    pub(super) fn rows(&mut self, x: &Value, places: &Value) -> Outcome {
-        let places = self.unsqueeze(places, &[2])?;
-        self.call("GatherND", &[x, &places], [int("batch_dims", 1)])
-    }
+/// Returns boxes of centers and sizes.
+fn apart([x, y, width, height]: [Value; 4]) -> Centered {
+    Centered { center: [x, y], size: [width, height] }
 }
 
 /// Corners of boxes from offsets to anchors.
@@ -160,32 +151,16 @@ fn decode(node: &mut Node<'_>) -> Outcome {
     ];
     let most = attributes.float("clip", -1.0)?;
     let is_corner = node.is_corner("format", "center")?;
-    let anchors = node.corners(&anchors)?;
-    let [x_anchor, y_anchor, width, height] =
-        if is_corner { node.centers(&anchors)? } else { anchors };
-    let [dx, dy, dw, dh] = node.corners(&x)?;
-    let center = |node: &mut Node<'_>, offset: &Value, scale: f64, size: &Value, at: &Value| {
-        let offset = node.times(offset, scale)?;
-        let offset = node.mul(&offset, size)?;
-        node.add(&offset, at)
-    };
-    let cx = center(node, &dx, deviations[0], &width, &x_anchor)?;
-    let cy = center(node, &dy, deviations[1], &height, &y_anchor)?;
-    let half = |node: &mut Node<'_>, offset: &Value, scale: f64, size: &Value| {
-        let mut growth = node.times(offset, scale)?;
-        if most > 0.0 {
-            let most = node.number(growth.dtype(), most)?;
-            growth = node.call("Min", &[&growth, &most], [])?;
-        }
-        let growth = node.call("Exp", &[&growth], [])?;
-        let size = node.mul(&growth, size)?;
-        node.times(&size, 0.5)
-    };
-    let (w, h) =
-        (half(node, &dw, deviations[2], &width)?, half(node, &dh, deviations[3], &height)?);
-    let (left, top) = (node.sub(&cx, &w)?, node.sub(&cy, &h)?);
-    let (right, bottom) = (node.add(&cx, &w)?, node.add(&cy, &h)?);
-    node.stacked(&[&left, &top, &right, &bottom])
+    let anchors = node.centers_of(&anchors, is_corner)?;
+    let deltas = node.corners(&x)?;
+    let mut deviations = deviations.into_iter();
+    let deltas = each(&deltas, |delta| {
+        let deviation = deviations.next().ok_or("a deviation is missing")?;
+        node.times(delta, deviation)
+    })?;
+    let boxes = node.decoded(&deltas, &anchors, (most > 0.0).then_some(most))?;
+    let corners = node.cornered(&boxes, Measure::EXCLUSIVE)?;
+    node.stacked(&corners.each_ref())
 }
 
 /// Returns what `decode` takes: the matched boxes relative to anchors, where samples are positive, and a mask of them.
@@ -194,19 +169,9 @@ fn encode(node: &mut Node<'_>) -> Outcome<Vec<Value>> {
     let ids = node.cast(&matches, DType::Int64)?;
     let ids = node.unsqueeze(&ids, &[-1])?;
     let matched = node.call("GatherND", &[&boxes, &ids], [int("batch_dims", 1)])?;
-    let (own, other) = (node.corners(&anchors)?, node.corners(&matched)?);
-    let [x, y, width, height] = node.centers(&own)?;
-    let [to_x, to_y, to_width, to_height] = node.centers(&other)?;
-    let mut parts = Vec::new();
-    for (to, from, size) in [(&to_x, &x, &width), (&to_y, &y, &height)] {
-        let distance = node.sub(to, from)?;
-        parts.push(node.div(&distance, size)?);
-    }
-    for (to, from) in [(&to_width, &width), (&to_height, &height)] {
-        let ratio = node.div(to, from)?;
-        parts.push(node.call("Log", &[&ratio], [])?);
-    }
-    let all = node.stacked(&parts.iter().collect::<Vec<_>>())?;
+    let (own, other) = (node.centers_of(&anchors, true)?, node.centers_of(&matched, true)?);
+    let all = node.encoded(&other, &own, false)?;
+    let all = node.stacked(&all.each_ref())?;
     let all = node.sub(&all, &means)?;
     let all = node.div(&all, &stds)?;
     let half = node.number(samples.dtype(), 0.5)?;
@@ -224,41 +189,15 @@ fn overlaps(node: &mut Node<'_>) -> Outcome {
     let [x, y] = node.exactly()?;
     let is_corner = node.is_corner("format", "corner")?;
     let (left, right) = (rank(&x)? - 1, rank(&y)? - 1);
-    let corners = |node: &mut Node<'_>, x: &Value, behind: i64| {
-        let parts = node.corners(x)?;
-        let parts = if is_corner { parts } else { node.edges(&parts)? };
-        let axes: Vec<i64> = (rank(x)? - 1..rank(x)? - 1 + behind).collect();
-        let spread = |part: &Value| {
-            if axes.is_empty() { Ok(part.clone()) } else { node.unsqueeze(part, &axes) }
-        };
-        parts.iter().map(spread).collect::<Outcome<Vec<_>>>()
-    };
-    let (a, b) = (corners(node, &x, right)?, corners(node, &y, 0)?);
-    let ([l, t, r, u], [m, s, q, v]) = (a.as_slice(), b.as_slice()) else {
-        return Err(format!("expected boxes of ranks {left} and {right}").into());
-    };
-    let zero = node.number(x.dtype(), 0.0)?;
-    let side = |node: &mut Node<'_>, low: &Value, high: &Value| {
-        let side = node.sub(high, low)?;
-        node.call("Max", &[&side, &zero], [])
-    };
-    let area = |node: &mut Node<'_>, l: &Value, t: &Value, r: &Value, u: &Value| {
-        let (w, h) = (side(node, l, r)?, side(node, t, u)?);
-        node.mul(&w, &h)
-    };
-    let (own, other) = (area(node, l, t, r, u)?, area(node, m, s, q, v)?);
-    let (first, above) = (node.call("Max", &[l, m], [])?, node.call("Max", &[t, s], [])?);
-    let (last, below) = (node.call("Min", &[r, q], [])?, node.call("Min", &[u, v], [])?);
-    let shared = area(node, &first, &above, &last, &below)?;
-    let both = node.add(&own, &other)?;
-    let both = node.sub(&both, &shared)?;
-    let share = node.div(&shared, &both)?;
-    let is_none = node.call("LessOrEqual", &[&shared, &zero], [])?;
-    node.choose(&is_none, &zero, &share)
+    let (mut a, b) = (node.corners_of(&x, is_corner)?, node.corners_of(&y, is_corner)?);
+    if right > 0 {
+        a = node.spread(&a, &(left..left + right).collect::<Vec<i64>>())?;
+    }
+    node.overlap(&a, &b, Overlap::Clamped)
 }
 
 /// The attributes of [`suppress`].
-struct Suppression {
+struct Attributes {
     overlap: f64,
     valid: f64,
     most: i64,
@@ -270,7 +209,7 @@ struct Suppression {
     is_corner: (bool, bool),
 }
 
-impl Suppression {
+impl Attributes {
     fn of(node: &Node<'_>, columns: i64) -> Outcome<Self> {
         let attributes = &node.attributes;
         let overlap = attributes.float("overlap_thresh", 0.5)?;
@@ -301,7 +240,7 @@ impl Suppression {
         let scores = column(node, x, self.score)?;
         let least = node.number(x.dtype(), self.valid)?;
         let mut is_valid = node.call("Greater", &[&scores, &least], [])?;
-        if let Some(id) = self.id.filter(|_| self.background >= 0) {
+        if let Some(id) = self.id {
             let ids = column(node, x, id)?;
             #[expect(clippy::cast_precision_loss, reason = "classes are small numbers")]
             let background = node.number(x.dtype(), self.background as f64)?;
@@ -332,6 +271,11 @@ impl Suppression {
     }
 }
 
+/// Suppresses boxes of positive scores that overlap better ones by more than a threshold of single precision.
+pub(super) fn over(threshold: f64) -> Suppression {
+    Suppression { above: Some(0.0), ..Suppression::above(single(threshold).into()) }
+}
+
 fn column(node: &mut Node<'_>, x: &Value, at: i64) -> Outcome {
     let at = node.long(at);
     node.gather(x, &at, 2)
@@ -345,7 +289,10 @@ fn suppress(node: &mut Node<'_>) -> Outcome {
         return Err(format!("expected boxes of at least rank 2, found {dims}").into());
     }
     let (count, columns) = (required_dim(&given, dims - 2)?, required_dim(&given, dims - 1)?);
-    let how = Suppression::of(node, columns)?;
+    let how = Attributes::of(node, columns)?;
+    if how.most == 0 {
+        return node.call("Identity", &[&given], []);
+    }
     let x = node.reshape_to(&given, &[-1, count, columns])?;
     let scores = how.scores(node, &x)?;
     let most = if how.most < 0 { count } else { how.most.min(count) };
@@ -356,24 +303,22 @@ fn suppress(node: &mut Node<'_>) -> Outcome {
     let ranks = node.ranks(&best)?;
     let none = node.number(DType::Float32, -1.0)?;
     let ranks = node.choose(&is_valid, &ranks, &none)?;
-    let mut coordinates = Vec::new();
-    for at in 0..4 {
-        coordinates.push(column(node, &rows, how.coordinates + at)?);
-    }
-    let [a, b, c, d] = coordinates.as_slice() else { return Err("a coordinate was lost".into()) };
-    let own = [a, b, c, d].map(Value::clone);
-    let corners = if how.is_corner.0 { own.clone() } else { node.edges(&own)? };
+    let own = node.slice(&rows, 2, how.coordinates, how.coordinates + 4)?;
+    let corners = node.corners_of(&own, how.is_corner.0)?;
     let by_class = how.by_class(node, &rows, &ranks)?;
-    let kept = node.survivors(&corners, &by_class, single(how.overlap), None)?;
+    let kept = node.suppressed(&corners, &by_class, over(how.overlap))?;
     let marks = node.marked(&kept, &best)?;
     let ranks = node.mul(&marks, &ranks)?;
     let [best, order] = node.highest(&ranks, None, true)?;
     let written = match how.is_corner {
-        (true, false) => node.centers(&corners)?,
-        (false, true) => corners,
-        _ => own,
+        (true, false) => {
+            let Centered { center: [x, y], size: [width, height] } =
+                node.centered(&corners, Measure::EXCLUSIVE)?;
+            node.stacked(&[&x, &y, &width, &height])?
+        }
+        (false, true) => node.stacked(&corners.each_ref())?,
+        (true, true) | (false, false) => own,
     };
-    let written = node.stacked(&[&written[0], &written[1], &written[2], &written[3]])?;
     let front = node.slice(&rows, 2, 0, how.coordinates)?;
     let back = node.slice(&rows, 2, how.coordinates + 4, columns)?;
     let rows = node.concat(&[&front, &written, &back], 2)?;

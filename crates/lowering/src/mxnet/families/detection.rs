@@ -2,16 +2,18 @@
 
 use lodstone_model::DType;
 
-use super::boxes::BOTTOM;
+use super::boxes::over;
 use super::normalize::single;
 use crate::mxnet::attributes::wrong;
 use crate::mxnet::node::{Node, Outcome, Rule, rank, required_dim};
+use crate::onnx::boxes::{Corners, Measure, each};
+use crate::onnx::suppression::{BOTTOM, Suppression, Threshold};
 use crate::onnx::{Value, int};
 
 pub(super) const RULES: &[(&str, Rule)] = &[("_contrib_MultiBoxDetection", Rule::One(detection))];
 
 /// Returns corners `[batch, anchors]` from offsets to anchors.
-fn decoded(node: &mut Node<'_>, offsets: &Value, anchors: &Value) -> Outcome<[Value; 4]> {
+fn decoded(node: &mut Node<'_>, offsets: &Value, anchors: &Value) -> Outcome<Corners> {
     let variances = node.attributes.floats("variances", &[0.1, 0.1, 0.2, 0.2])?;
     let clips = node.attributes.flag("clip", true)?;
     let [vx, vy, vw, vh] = variances.as_slice() else {
@@ -19,39 +21,17 @@ fn decoded(node: &mut Node<'_>, offsets: &Value, anchors: &Value) -> Outcome<[Va
     };
     let count = required_dim(anchors, 1)?;
     let offsets = node.reshape_to(offsets, &[-1, count, 4])?;
-    let [left, top, right, bottom] = node.corners(anchors)?;
-    let [dx, dy, dw, dh] = node.corners(&offsets)?;
-    let mut ends = Vec::new();
-    for (low, high, move_by, (scale, growth, grow_by)) in
-        [(&left, &right, &dx, (vx, &dw, vw)), (&top, &bottom, &dy, (vy, &dh, vh))]
-    {
-        let size = node.sub(high, low)?;
-        let sum = node.add(low, high)?;
-        let center = node.times(&sum, 0.5)?;
-        let shift = node.times(move_by, *scale)?;
-        let shift = node.mul(&shift, &size)?;
-        let center = node.add(&shift, &center)?;
-        let growth = node.times(growth, *grow_by)?;
-        let growth = node.call("Exp", &[&growth], [])?;
-        let half = node.mul(&growth, &size)?;
-        let half = node.times(&half, 0.5)?;
-        let (low, high) = (node.sub(&center, &half)?, node.add(&center, &half)?);
-        ends.push(match clips {
-            true => (node.clamp(&low, 0.0, 1.0)?, node.clamp(&high, 0.0, 1.0)?),
-            false => (low, high),
-        });
-    }
-    match ends.as_slice() {
-        [(left, right), (top, bottom)] => {
-            Ok([left.clone(), top.clone(), right.clone(), bottom.clone()])
-        }
-        _ => Err("a coordinate was lost".into()),
-    }
-}
-
-/// Returns the number before one, so that more than it is at least that one.
-fn below(number: f32) -> f32 {
-    f32::from_bits(number.to_bits().saturating_sub(1))
+    let anchors = node.corners(anchors)?;
+    let anchors = node.centered(&anchors, Measure::EXCLUSIVE)?;
+    let deltas = node.corners(&offsets)?;
+    let mut variances = [vx, vy, vw, vh].into_iter();
+    let deltas = each(&deltas, |delta| {
+        let variance = variances.next().ok_or("a variance is missing")?;
+        node.times(delta, *variance)
+    })?;
+    let boxes = node.decoded(&deltas, &anchors, None)?;
+    let corners = node.cornered(&boxes, Measure::EXCLUSIVE)?;
+    if clips { each(&corners, |corner| node.clamp(corner, 0.0, 1.0)) } else { Ok(corners) }
 }
 
 /// Rows of (class, score, corners), by score. The class of suppressed boxes is -1, and so are rows without a box.
@@ -69,10 +49,12 @@ fn detection(node: &mut Node<'_>) -> Outcome {
         return Err("expected scores and anchors of rank 3".into());
     }
     let (classes, count) = (required_dim(&scores, 1)?, required_dim(&anchors, 1)?);
-    if classes < 2 {
-        return Err(format!("expected at least 2 classes, found {classes}").into());
-    }
     let corners = decoded(node, &offsets, &anchors)?;
+    if classes == 1 {
+        // All anchors belong to the background.
+        let none = node.constant_like(&corners[0], corners[0].dtype(), -1.0)?;
+        return node.stacked(&[&none; 6]);
+    }
     let scores = node.slice(&scores, 1, 1, classes)?;
     let best = node.reduce("ReduceMax", &scores, &[1], false)?;
     let class = node.call("ArgMax", &[&scores], [int("axis", 1), int("keepdims", 0)])?;
@@ -139,17 +121,15 @@ fn suppressed(
     overlap: f32,
     forces: bool,
 ) -> Outcome {
-    let part = |node: &mut Node<'_>, at: i64| {
-        let at = node.long(at);
-        node.gather(rows, &at, 2)
-    };
-    let corners = [part(node, 2)?, part(node, 3)?, part(node, 4)?, part(node, 5)?];
+    let boxes = node.slice(rows, 2, 2, 6)?;
+    let corners = node.corners(&boxes)?;
     let ranks = node.ranks(takes_part)?;
     let none = node.number(DType::Float32, -1.0)?;
     let ranks = node.choose(takes_part, &ranks, &none)?;
     let mut by_class = node.unsqueeze(&ranks, &[1])?;
     if !forces {
-        let own = part(node, 0)?;
+        let place = node.long(0);
+        let own = node.gather(rows, &place, 2)?;
         let own = node.cast(&own, DType::Int64)?;
         let own = node.unsqueeze(&own, &[1])?;
         let numbers = node.range(classes)?;
@@ -157,7 +137,8 @@ fn suppressed(
         let is_own = node.call("Equal", &[&own, &numbers], [])?;
         by_class = node.choose(&is_own, &by_class, &none)?;
     }
-    let kept = node.survivors(&corners, &by_class, below(overlap), None)?;
+    let threshold = Threshold::AtLeast(overlap);
+    let kept = node.suppressed(&corners, &by_class, Suppression { threshold, ..over(1.0) })?;
     let marks = node.marked(&kept, &ranks)?;
     let marks = node.cast(&marks, DType::Bool)?;
     node.unsqueeze(&marks, &[2])

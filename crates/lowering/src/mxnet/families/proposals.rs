@@ -1,13 +1,15 @@
 //! Proposals of a region proposal network: the best boxes of anchors, without those that overlap better ones.
 
+use lodstone_model::DType;
 use lodstone_schema::numbers::length;
 
+use super::boxes::over;
 use super::normalize::single;
 use crate::mxnet::attributes::wrong;
-use crate::mxnet::node::{Node, Outcome, Rule, product, rank, required_dim};
+use crate::mxnet::node::{Node, Outcome, Rule, dim_of, product, rank, required_dim};
 use crate::onnx::Value;
-
-use super::spatial::image_size;
+use crate::onnx::boxes::{Corners, Edge, Grid, Measure, each, tiled};
+use crate::onnx::suppression::Suppression;
 
 pub(super) const RULES: &[(&str, Rule)] = &[
     ("_contrib_MultiProposal", Rule::Many(proposals)),
@@ -21,7 +23,7 @@ const MAX_IMAGES: i64 = 256;
 struct Proposals {
     before: i64,
     after: i64,
-    overlap: f32,
+    overlap: f64,
     least: f64,
     stride: i64,
     anchors: Vec<[f32; 4]>,
@@ -55,7 +57,7 @@ impl Proposals {
         Ok(Self {
             before: attributes.int("rpn_pre_nms_top_n", 6000)?,
             after,
-            overlap: single(overlap),
+            overlap,
             least: attributes.float("rpn_min_size", 16.0)?,
             stride,
             anchors: anchors(stride, &scales, &ratios),
@@ -86,21 +88,19 @@ fn anchors(stride: i64, scales: &[f64], ratios: &[f64]) -> Vec<[f32; 4]> {
 fn proposals(node: &mut Node<'_>) -> Outcome<Vec<Value>> {
     let [scores, offsets, info] = node.exactly()?;
     let how = Proposals::of(node)?;
-    let (height, width) = image_size(&scores)?;
     let count = length(how.anchors.len());
     let images = required_dim(&scores, 0)?;
-    if !(1..=MAX_IMAGES).contains(&images) || rank(&info)? != 2 {
+    if !(1..=MAX_IMAGES).contains(&images) || rank(&scores)? != 4 || rank(&info)? != 2 {
         return Err(format!("{images} images are not supported").into());
     }
-    if required_dim(&scores, 1)? != count.saturating_mul(2)
-        || product(&[height, width, count])? > 1 << 24
-    {
+    if required_dim(&scores, 1)? != count.saturating_mul(2) {
         return Err(format!("expected scores of {count} anchors and the background").into());
     }
+    let anchors = anchors_of(node, &how, &scores)?;
     let scores = node.slice(&scores, 1, count, 2 * count)?;
     // [batch, height, width, anchors]
     let scores = node.transpose(&scores, &[0, 2, 3, 1])?;
-    let boxes = boxes(node, &how, &offsets, (height, width))?;
+    let boxes = boxes(node, &how, &anchors, &offsets)?;
     let (mut rows, mut found) = (Vec::new(), Vec::new());
     for image in 0..images {
         let pick = |node: &mut Node<'_>, x: &Value| node.slice(x, 0, image, image + 1);
@@ -120,57 +120,53 @@ fn proposals(node: &mut Node<'_>) -> Outcome<Vec<Value>> {
     Ok(results)
 }
 
-/// Boxes of all anchors: `[batch, height, width, anchors, 4]`.
-fn boxes(
-    node: &mut Node<'_>,
-    how: &Proposals,
-    offsets: &Value,
-    (height, width): (i64, i64),
-) -> Outcome {
+/// Returns the anchors of all cells, which broadcast to `[height, width, anchors]`.
+fn anchors_of(node: &mut Node<'_>, how: &Proposals, scores: &Value) -> Outcome<Corners> {
     let count = length(how.anchors.len());
-    let mut all = Vec::new();
-    for row in 0..height {
-        for column in 0..width {
-            #[expect(clippy::cast_precision_loss, reason = "images are small")]
-            let (x, y) = ((column * how.stride) as f32, (row * how.stride) as f32);
-            all.extend(
-                how.anchors.iter().flat_map(|it| [it[0] + x, it[1] + y, it[2] + x, it[3] + y]),
-            );
+    if let (Some(height), Some(width)) = (dim_of(scores, 2), dim_of(scores, 3)) {
+        if product(&[height, width, count])? > 1 << 24 {
+            return Err(format!("{height} times {width} times {count} anchors are too many").into());
         }
+        #[expect(clippy::cast_precision_loss, reason = "images are small")]
+        let places =
+            |count: i64| (0..count).map(|at| (at * how.stride) as f32).collect::<Vec<f32>>();
+        let all = tiled(&places(width), &places(height), &how.anchors);
+        let anchors = node.floats(&all, &[height, width, count, 4].map(i64::unsigned_abs));
+        return node.corners(&anchors);
     }
-    let dims = [height, width, count, 4].map(i64::unsigned_abs);
-    let anchors = node.floats(&all, &dims);
-    let anchors = node.corners(&anchors)?;
-    let offsets = node.recoded(offsets, &[0, -4, count, 4, 0, 0])?;
+    let places = |node: &mut Node<'_>, axis: i64| {
+        let count = node.extent(scores, axis)?;
+        let numbers = node.counting(&count, DType::Float32)?;
+        #[expect(clippy::cast_precision_loss, reason = "strides are small")]
+        node.times(&numbers, how.stride as f64)
+    };
+    let list = |node: &mut Node<'_>, of: fn(&[f32; 4]) -> f32| {
+        node.singles(&how.anchors.iter().map(of).collect::<Vec<f32>>())
+    };
+    let centers = [places(node, 3)?, places(node, 2)?];
+    let offsets = [
+        Some(list(node, |it| (it[0] + it[2]) / 2.0)),
+        Some(list(node, |it| (it[1] + it[3]) / 2.0)),
+    ];
+    let halves = [list(node, |it| (it[2] - it[0]) / 2.0), list(node, |it| (it[3] - it[1]) / 2.0)];
+    node.grid(&Grid { centers, offsets, halves }, None)
+}
+
+/// Boxes of all anchors: `[batch, height, width, anchors, 4]`.
+fn boxes(node: &mut Node<'_>, how: &Proposals, anchors: &Corners, offsets: &Value) -> Outcome {
+    let offsets = node.recoded(offsets, &[0, -4, length(how.anchors.len()), 4, 0, 0])?;
     let offsets = node.transpose(&offsets, &[0, 3, 4, 1, 2])?;
     let offsets = node.corners(&offsets)?;
-    if how.is_direct {
-        let mut moved = Vec::new();
-        for (anchor, offset) in anchors.iter().zip(&offsets) {
-            moved.push(node.add(anchor, offset)?);
-        }
-        return node.stacked(&moved.iter().collect::<Vec<_>>());
-    }
-    let [left, top, right, bottom] = anchors;
-    let [dx, dy, dw, dh] = offsets;
-    let mut ends = Vec::new();
-    for (low, high, move_by, grow_by) in [(left, right, dx, dw), (top, bottom, dy, dh)] {
-        let size = node.sub(&high, &low)?;
-        let half = node.times(&size, 0.5)?;
-        let size = node.plus(&size, 1.0)?;
-        let center = node.add(&low, &half)?;
-        let shift = node.mul(&move_by, &size)?;
-        let center = node.add(&shift, &center)?;
-        let growth = node.call("Exp", &[&grow_by], [])?;
-        let grown = node.mul(&growth, &size)?;
-        let grown = node.plus(&grown, -1.0)?;
-        let half = node.times(&grown, 0.5)?;
-        ends.push((node.sub(&center, &half)?, node.add(&center, &half)?));
-    }
-    let [(left, right), (top, bottom)] = ends.as_slice() else {
-        return Err("a coordinate was lost".into());
+    let corners = if how.is_direct {
+        let mut offsets = offsets.iter();
+        each(anchors, |anchor| node.add(anchor, offsets.next().ok_or("an offset is missing")?))?
+    } else {
+        let measure = Measure::middle(Edge::Inclusive);
+        let anchors = node.centered(anchors, measure)?;
+        let moved = node.decoded(&offsets, &anchors, None)?;
+        node.cornered(&moved, measure)?
     };
-    node.stacked(&[left, top, right, bottom])
+    node.stacked(&corners.each_ref())
 }
 
 /// Clips boxes to their image. Those that are too small grow; their score becomes -1, as that of cells outside.
@@ -187,24 +183,21 @@ fn limited(
     };
     let (height, width, scale) = (part(node, 0)?, part(node, 1)?, part(node, 2)?);
     let [left, top, right, bottom] = node.corners(boxes)?;
+    let (last_row, last_column) = (node.plus(&height, -1.0)?, node.plus(&width, -1.0)?);
+    let corners = [
+        node.clipped(&left, &last_column)?,
+        node.clipped(&top, &last_row)?,
+        node.clipped(&right, &last_column)?,
+        node.clipped(&bottom, &last_row)?,
+    ];
     let zero = node.number(boxes.dtype(), 0.0)?;
-    let clipped = |node: &mut Node<'_>, x: &Value, size: &Value| {
-        let end = node.plus(size, -1.0)?;
-        let x = node.call("Min", &[x, &end], [])?;
-        node.call("Max", &[&x, &zero], [])
-    };
-    let (left, right) = (clipped(node, &left, &width)?, clipped(node, &right, &width)?);
-    let (top, bottom) = (clipped(node, &top, &height)?, clipped(node, &bottom, &height)?);
     let least = node.times(&scale, how.least)?;
-    let is_small = |node: &mut Node<'_>, low: &Value, high: &Value| {
-        let side = node.sub(high, low)?;
-        let side = node.plus(&side, 1.0)?;
-        node.call("Less", &[&side, &least], [])
-    };
-    let (narrow, flat) = (is_small(node, &left, &right)?, is_small(node, &top, &bottom)?);
+    let sides = node.sides(&corners, Edge::Inclusive)?;
+    let [narrow, flat] = each(&sides, |side| node.call("Less", &[side, &least], []))?;
     let is_small = node.call("Or", &[&narrow, &flat], [])?;
     let half = node.times(&least, 0.5)?;
     let more = node.choose(&is_small, &half, &zero)?;
+    let [left, top, right, bottom] = corners;
     let (left, top) = (node.sub(&left, &more)?, node.sub(&top, &more)?);
     let (right, bottom) = (node.add(&right, &more)?, node.add(&bottom, &more)?);
     let boxes = node.stacked(&[&left, &top, &right, &bottom])?;
@@ -247,12 +240,11 @@ fn best(
     let before = if how.before > 0 { how.before } else { i64::from(i32::MAX) };
     let [found, order] = node.highest(scores, Some(before), true)?;
     let boxes = node.rows(boxes, &order)?;
-    let [left, top, right, bottom] = node.corners(&boxes)?;
-    // Boxes include their last pixels.
-    let corners = [left, top, node.plus(&right, 1.0)?, node.plus(&bottom, 1.0)?];
+    let corners = node.corners(&boxes)?;
     let ranks = node.ranks(&found)?;
     let ranks = node.unsqueeze(&ranks, &[0, 1])?;
-    let kept = node.survivors(&corners, &ranks, how.overlap, Some(how.after))?;
+    let suppression = Suppression { edge: Edge::Inclusive, most: how.after, ..over(how.overlap) };
+    let kept = node.suppressed(&corners, &ranks, suppression)?;
     let last = node.long(2);
     let places = node.gather(&kept, &last, 1)?;
     let count = node.extent(&places, 0)?;

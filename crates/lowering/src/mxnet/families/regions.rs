@@ -7,7 +7,8 @@ use super::normalize::single;
 use super::spatial::image_size;
 use crate::mxnet::attributes::wrong;
 use crate::mxnet::node::{Node, Outcome, Rule, product, required_dim};
-use crate::onnx::{Value, float, int, ints, text};
+use crate::onnx::regions::Align;
+use crate::onnx::{Value, text};
 
 pub(super) const RULES: &[(&str, Rule)] = &[
     ("ROIPooling", Rule::One(roi_pooling)),
@@ -23,48 +24,54 @@ fn pooled(node: &Node<'_>) -> Outcome<[i64; 2]> {
     }
 }
 
+/// The maximum of each cell. Regions of no image are 0.
 fn roi_pooling(node: &mut Node<'_>) -> Outcome {
     let [x, rois] = node.exactly()?;
-    let size = pooled(node)?;
+    let cells = pooled(node)?;
     let scale = single(node.attributes.float("spatial_scale", None)?);
-    node.call(
-        "MaxRoiPool",
-        &[&x, &rois],
-        [ints("pooled_shape", &size), float("spatial_scale", scale)],
-    )
+    let (image, is_none) = images(node, &rois)?;
+    let boxes = node.slice(&rois, 1, 1, 5)?;
+    let image = node.cast(&image, rois.dtype())?;
+    let image = node.unsqueeze(&image, &[1])?;
+    let rows = node.concat(&[&image, &boxes], 1)?;
+    let y = node.pool_regions(&x, &rows, cells, scale)?;
+    blank(node, &y, &is_none)
 }
 
 /// The mean of samples in each cell. Regions of no image are 0.
 fn roi_align(node: &mut Node<'_>) -> Outcome {
     let [x, rois] = node.exactly()?;
-    let [height, width] = pooled(node)?;
-    let scale = single(node.attributes.float("spatial_scale", None)?);
-    let samples = node.attributes.int("sample_ratio", -1)?;
-    let is_aligned = node.attributes.flag("aligned", false)?;
+    let how = Align {
+        is_aligned: node.attributes.flag("aligned", false)?,
+        cells: pooled(node)?,
+        samples: node.attributes.int("sample_ratio", -1)?,
+        scale: single(node.attributes.float("spatial_scale", None)?),
+    };
     if node.attributes.flag("position_sensitive", false)? {
         return Err(wrong("position_sensitive", "`False`", "True"));
     }
-    let image = node.slice(&rois, 1, 0, 1)?;
-    let image = node.reshape_to(&image, &[-1])?;
+    let (image, is_none) = images(node, &rois)?;
     let boxes = node.slice(&rois, 1, 1, 5)?;
+    let y = node.align(&x, &boxes, &image, how)?;
+    blank(node, &y, &is_none)
+}
+
+/// Returns the image of each region, the first one for regions of no image, and which these are.
+fn images(node: &mut Node<'_>, rois: &Value) -> Outcome<(Value, Value)> {
+    let image = node.slice(rois, 1, 0, 1)?;
+    let image = node.reshape_to(&image, &[-1])?;
     let zero = node.number(rois.dtype(), 0.0)?;
     let is_none = node.call("Less", &[&image, &zero], [])?;
     let image = node.cast(&image, DType::Int64)?;
     let first = node.long(0);
-    let image = node.call("Max", &[&image, &first], [])?;
-    let mode = if is_aligned { "half_pixel" } else { "output_half_pixel" };
-    let attributes = [
-        text("mode", "avg"),
-        text("coordinate_transformation_mode", mode),
-        int("output_height", height),
-        int("output_width", width),
-        int("sampling_ratio", samples.max(0)),
-        float("spatial_scale", scale),
-    ];
-    let y = node.call("RoiAlign", &[&x, &boxes, &image], attributes)?;
-    let is_none: Value = node.unsqueeze(&is_none, &[1, 2, 3])?;
+    Ok((node.call("Max", &[&image, &first], [])?, is_none))
+}
+
+/// Sets what is pooled of regions of no image to 0.
+fn blank(node: &mut Node<'_>, y: &Value, is_none: &Value) -> Outcome {
+    let is_none = node.unsqueeze(is_none, &[1, 2, 3])?;
     let zero = node.number(y.dtype(), 0.0)?;
-    node.choose(&is_none, &zero, &y)
+    node.choose(&is_none, &zero, y)
 }
 
 /// The mean of each cell of a region, in a channel of its own. Means of rectangles are differences of sums from the corner

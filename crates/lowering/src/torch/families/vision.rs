@@ -2,7 +2,9 @@
 
 use lodstone_model::DType;
 
-use crate::onnx::{Value, float, int, text};
+use crate::onnx::regions::Align;
+use crate::onnx::suppression::Suppression;
+use crate::onnx::{Value, int};
 use crate::torch::node::{Node, Outcome, Rule};
 
 pub(super) const RULES: &[(&str, Rule)] = &[
@@ -12,58 +14,46 @@ pub(super) const RULES: &[(&str, Rule)] = &[
     ("torchvision::deform_conv2d", Rule::One(deform_conv)),
 ];
 
-#[expect(clippy::cast_possible_truncation, reason = "attributes of ONNX are single floats")]
-fn single(value: f64) -> f32 {
-    value as f32
-}
-
 /// The indices of boxes `[n, 4]` that are kept, by falling scores.
 fn nms(node: &mut Node<'_>) -> Outcome {
     let (boxes, scores) = (node.tensor("dets")?, node.tensor("scores")?);
-    let limit = node.arguments.float("iou_threshold")?;
+    if boxes.dtype() == DType::Float64 {
+        return Err("ONNX suppresses boxes in single precision".into());
+    }
+    let how = Suppression::above(node.arguments.float("iou_threshold")?);
     let boxes = node.unsqueeze(&boxes, &[0])?;
+    let corners = node.corners(&boxes)?;
     let scores = node.unsqueeze(&scores, &[0, 1])?;
-    let most = node.longs(&[i64::from(i32::MAX)]);
-    let limit = node.singles(&[single(limit)]);
-    let kept = node.call("NonMaxSuppression", &[&boxes, &scores, &most, &limit], [])?;
+    let kept = node.suppressed(&corners, &scores, how)?;
     let place = node.long(2);
     node.gather(&kept, &place, 1)
 }
 
-/// Splits rows `[k, 5]` into the index of the image and the box.
-fn regions(node: &mut Node<'_>, rois: &Value) -> Outcome<(Value, Value)> {
-    let first = node.slice(rois, 1, 0, 1)?;
-    let first = node.reshape(&first, &[-1])?;
-    let index = node.cast(&first, DType::Int64)?;
-    Ok((index, node.slice(rois, 1, 1, 5)?))
+fn cells(node: &Node<'_>) -> Outcome<[i64; 2]> {
+    Ok([node.arguments.int("pooled_height")?, node.arguments.int("pooled_width")?])
+}
+
+#[expect(clippy::cast_possible_truncation, reason = "attributes of ONNX are single floats")]
+fn scale(node: &Node<'_>) -> Outcome<f32> {
+    Ok(node.arguments.float("spatial_scale")? as f32)
 }
 
 fn roi_align(node: &mut Node<'_>) -> Outcome {
     let (x, rois) = (node.tensor("input")?, node.tensor("rois")?);
-    let (index, boxes) = regions(node, &rois)?;
-    let aligned = node.arguments.flag("aligned")?;
-    let attributes = [
-        text(
-            "coordinate_transformation_mode",
-            if aligned { "half_pixel" } else { "output_half_pixel" },
-        ),
-        text("mode", "avg"),
-        int("output_height", node.arguments.int("pooled_height")?),
-        int("output_width", node.arguments.int("pooled_width")?),
-        int("sampling_ratio", node.arguments.int("sampling_ratio")?.max(0)),
-        float("spatial_scale", single(node.arguments.float("spatial_scale")?)),
-    ];
-    node.call("RoiAlign", &[&x, &boxes, &index], attributes)
+    let [images, boxes] = node.images_and_boxes(&rois)?;
+    let how = Align {
+        is_aligned: node.arguments.flag("aligned")?,
+        cells: cells(node)?,
+        samples: node.arguments.int("sampling_ratio")?,
+        scale: scale(node)?,
+    };
+    node.align(&x, &boxes, &images, how)
 }
 
 fn roi_pool(node: &mut Node<'_>) -> Outcome<Vec<Value>> {
     let (x, rois) = (node.tensor("input")?, node.tensor("rois")?);
-    let shape = [node.arguments.int("pooled_height")?, node.arguments.int("pooled_width")?];
-    let attributes = [
-        crate::onnx::ints("pooled_shape", &shape),
-        float("spatial_scale", single(node.arguments.float("spatial_scale")?)),
-    ];
-    Ok(vec![node.call("MaxRoiPool", &[&x, &rois], attributes)?])
+    let (cells, scale) = (cells(node)?, scale(node)?);
+    Ok(vec![node.pool_regions(&x, &rois, cells, scale)?])
 }
 
 fn deform_conv(node: &mut Node<'_>) -> Outcome {
