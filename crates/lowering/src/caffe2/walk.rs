@@ -33,12 +33,21 @@ enum Bound {
     Failed,
 }
 
+/// An operator of a net.
+#[derive(Clone, Copy)]
+struct Step<'m> {
+    net: &'static str,
+    /// Its index in the net.
+    number: usize,
+    op: &'m Op,
+}
+
 /// Nets that are being translated.
 pub(super) struct Walk<'m> {
     model: &'m Model,
     main: &'m Block,
-    /// The operators of the startup net that are no constants.
-    computed: Vec<(usize, &'m Op)>,
+    /// The operators of the startup net that are no constants, and those of the main net.
+    steps: Vec<Step<'m>>,
     graph: Graph,
     /// The blobs; a later write replaces an earlier one.
     scope: HashMap<String, Bound>,
@@ -46,8 +55,8 @@ pub(super) struct Walk<'m> {
     /// The constants that fills of the startup net hold.
     parameters: HashMap<&'m str, Cow<'m, Tensor>>,
     stored: HashMap<String, Blob>,
-    /// The operators that write a blob last.
-    last: HashMap<&'m str, *const Op>,
+    /// The steps that write a blob last.
+    last: HashMap<&'m str, usize>,
     findings: Findings,
     covered: Option<BTreeMap<(usize, usize), OperatorCoverage>>,
 }
@@ -78,20 +87,16 @@ impl<'m> Walk<'m> {
         let vars = main.vars.iter().map(|var| var.name.as_str());
         let names = model.parameters.iter().map(|parameter| parameter.name.as_str());
         vars.chain(names).for_each(|name| graph.names.take(name));
-        let mut last: HashMap<&str, *const Op> = HashMap::new();
-        for op in blocks().flat_map(|block| &block.ops) {
-            last.extend(op.writes().map(|name| (name, std::ptr::from_ref(op))));
-        }
         let mut walk = Self {
             model,
             main,
-            computed: Vec::new(),
+            steps: Vec::new(),
             graph,
             scope: HashMap::new(),
             inputs: Vec::new(),
             parameters: HashMap::new(),
             stored: HashMap::new(),
-            last,
+            last: HashMap::new(),
             findings,
             covered: None,
         };
@@ -137,7 +142,15 @@ impl<'m> Walk<'m> {
         let is_done = |op: &Op| {
             op.reads().count() == 0 && op.writes().all(|name| kept.contains(name) || fed(name))
         };
-        self.computed = ops.iter().enumerate().filter(|(_, op)| !is_done(op)).collect();
+        let steps = |net: &'static str, ops: &'m [Op]| {
+            ops.iter().enumerate().map(move |(number, op)| Step { net, number, op })
+        };
+        let computed = steps(STARTUP, ops).filter(|step| !is_done(step.op));
+        let all: Vec<Step<'m>> = computed.chain(steps(MAIN, &self.main.ops)).collect();
+        for (index, step) in all.iter().enumerate() {
+            self.last.extend(step.op.writes().map(|name| (name, index)));
+        }
+        self.steps = all;
     }
 
     /// Binds the inputs.
@@ -177,27 +190,26 @@ impl<'m> Walk<'m> {
         }
     }
 
-    /// Returns the operators that outputs depend on: those of the startup net, and those of the main net.
-    fn needed(&self) -> HashSet<*const Op> {
+    /// Returns the steps that outputs depend on.
+    fn needed(&self) -> HashSet<usize> {
         let mut names: HashSet<&str> = self.main.outputs.iter().map(String::as_str).collect();
-        let mut ops = HashSet::new();
-        let startup = self.computed.iter().map(|(_, op)| *op);
-        for op in startup.chain(&self.main.ops).collect::<Vec<_>>().into_iter().rev() {
-            if op.writes().any(|name| names.contains(name)) {
-                for name in op.writes() {
+        let mut needed = HashSet::new();
+        for (index, step) in self.steps.iter().enumerate().rev() {
+            if step.op.writes().any(|name| names.contains(name)) {
+                for name in step.op.writes() {
                     names.remove(name);
                 }
-                names.extend(op.reads());
-                ops.insert(std::ptr::from_ref(op));
+                names.extend(step.op.reads());
+                needed.insert(index);
             }
         }
-        ops
+        needed
     }
 
     /// Translates the operators that outputs depend on.
     pub(super) fn nets(&mut self) {
         let needed = self.needed();
-        self.operators(&|op| needed.contains(&std::ptr::from_ref(op)));
+        self.operators(&|index| needed.contains(&index));
     }
 
     /// Translates all operators, and returns what became of those of the main net.
@@ -207,16 +219,18 @@ impl<'m> Walk<'m> {
         self.covered.take().unwrap_or_default().into_values().collect()
     }
 
-    fn operators(&mut self, is_needed: &dyn Fn(&Op) -> bool) {
-        let startup = self.computed.clone().into_iter().map(|(number, op)| (STARTUP, number, op));
-        let main = self.main.ops.iter().enumerate().map(|(number, op)| (MAIN, number, op));
-        for (net, number, op) in startup.chain(main).filter(|(.., op)| is_needed(op)) {
+    fn operators(&mut self, is_needed: &dyn Fn(usize) -> bool) {
+        for (index, step) in self.steps.clone().into_iter().enumerate() {
+            if !is_needed(index) {
+                continue;
+            }
+            let Step { net, number, op } = step;
             let before = self.graph.ops.len();
-            let outcome = self.operator(op);
+            let outcome = self.operator(index, op);
             if outcome.is_err() {
                 self.graph.take_back();
                 let failed = op.writes().map(|name| (name.to_owned(), Bound::Failed));
-                self.scope.extend(failed.collect::<Vec<_>>());
+                self.scope.extend(failed);
             }
             let finding = outcome.err().flatten();
             if net == MAIN {
@@ -232,21 +246,21 @@ impl<'m> Walk<'m> {
     ///
     /// # Errors
     /// Why it could not be translated; `None` if an input could not be computed.
-    fn operator(&mut self, op: &'m Op) -> Result<(), Option<Finding>> {
+    fn operator(&mut self, index: usize, op: &Op) -> Result<(), Option<Finding>> {
         let base = if op.name.is_empty() { op.writes().next() } else { Some(op.name.as_str()) };
         self.graph.begin(base.unwrap_or(&op.kind));
         let rule = RULES.get(&op.kind).ok_or_else(|| missing(&op.kind))?;
         let mut inputs = Vec::new();
-        for (index, name) in op.input("").iter().enumerate() {
+        for (place, name) in op.input("").iter().enumerate() {
             match self.scope.get(name) {
                 Some(Bound::Blob(blob)) => inputs.push(blob.clone()),
                 Some(Bound::Failed) => return Err(None),
                 Some(Bound::Unusable(finding)) => {
-                    return Err(Some(finding.clone().about_input(index)));
+                    return Err(Some(finding.clone().about_input(place)));
                 }
                 None => {
                     let what = format!("value {} does not exist", quoted(name));
-                    return Err(Some(Finding::from(what).about_input(index)));
+                    return Err(Some(Finding::from(what).about_input(place)));
                 }
             }
         }
@@ -257,24 +271,24 @@ impl<'m> Walk<'m> {
             Rule::Many(rule) => rule(&mut node)?.into_iter().map(Blob::from).collect(),
             Rule::Quantized(rule) => vec![rule(&mut node)?],
         };
-        Ok(self.bind(op, &results)?)
+        Ok(self.bind(index, op, &results)?)
     }
 
     /// Binds the outputs of an operator to its results.
-    fn bind(&mut self, op: &'m Op, results: &[Blob]) -> Outcome<()> {
-        for (index, name) in op.output("").iter().enumerate().filter(|(_, name)| !name.is_empty()) {
-            let Some(blob) = results.get(index) else {
-                let what = format!("output {index}, {}, is not computed", quoted(name));
+    fn bind(&mut self, index: usize, op: &Op, results: &[Blob]) -> Outcome<()> {
+        for (place, name) in op.output("").iter().enumerate().filter(|(_, name)| !name.is_empty()) {
+            let Some(blob) = results.get(place) else {
+                let what = format!("output {place}, {}, is not computed", quoted(name));
                 self.scope.insert(name.clone(), Bound::Unusable(what.into()));
                 continue;
             };
             check_size(&blob.value)?;
-            let own = match (index, op.name.as_str()) {
+            let own = match (place, op.name.as_str()) {
                 (0, "") => name.as_str(),
                 (0, own) => own,
                 _ => "",
             };
-            let is_last = self.last.get(name.as_str()) == Some(&std::ptr::from_ref(op));
+            let is_last = self.last.get(name.as_str()) == Some(&index);
             let is_other = self.parameters.contains_key(name.as_str())
                 || self.inputs.iter().any(|input| input.name == *name);
             let value = match is_last && !is_other {
