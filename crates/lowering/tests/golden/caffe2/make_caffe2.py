@@ -205,4 +205,17 @@ case("box_cox", [op("BatchBoxCox", ["x", "l1", "l2"], ["a"])], {"x": rnd(3, 4, l
 case("lp_norm", [op("LpNorm", ["x"], ["a"], p=1), op("LpNorm", ["x"], ["b"], p=2)], {"x": rnd(3, 4)}, outputs=["a", "b"])
 case("flatten_to_vec", [op("FlattenToVec", ["x"], ["a"]), op("ResizeLike", ["a", "y"], ["b"])], {"x": rnd(3, 4), "y": rnd(2, 6)}, outputs=["a", "b"])
 case("lengths_8", [op("SparseLengthsWeightedSum8BitsRowwise", ["q", "w", "i", "l", "s"], ["y"])], {"i": ints(6, 5), "l": np.array([2, 3], np.int32), "w": rnd(5)}, {"q": RANDOM.randint(0, 255, (6, 4)).astype(np.uint8), "s": rnd(6, 2, low=0.1)})
+# Sums and products of integers. Their results are rounded like those of gemmlowp, up to a step from the nearest.
+quantized = [op("Int8Quantize", ["x"], ["q"], Y_scale=0.02, Y_zero_point=128), op("Int8Quantize", ["y"], ["r"], Y_scale=0.01, Y_zero_point=7)]
+sums = [op(kind, ["q", "r"], [f"{name}q"], Y_scale=0.03, Y_zero_point=100) for kind, name in zip(["Int8Add", "Int8AddRelu", "Int8Sum", "Int8SumRelu"], "abcd")]
+case("int8_sums", quantized + sums + [op("Int8Dequantize", [f"{name}q"], [name]) for name in "abcd"], {"x": rnd(2, 3, 3, 2), "y": rnd(2, 3, 3, 2, low=0)}, outputs=list("abcd"), tolerance=0.031)
+weight = bytes(RANDOM.randint(0, 256, 12).astype(np.uint8))
+case("int8_fc", [quantized[0], op("Int8FC", ["q", "w", "b"], ["p"], Y_scale=0.04, Y_zero_point=90), op("Int8Dequantize", ["p"], ["a"])], {"x": rnd(5, 4)}, init=[
+    op("Int8GivenTensorFill", [], ["w"], shape=[3, 4], values=weight, Y_scale=0.01, Y_zero_point=120),
+    op("Int8GivenIntTensorFill", [], ["b"], shape=[3], values=[100, -2000, 0], Y_scale=0.02 * 0.01, Y_zero_point=0),
+], tolerance=0.041)
+case("int8_conv_relu", [quantized[0], op("Int8ConvRelu", ["q", "w", "b"], ["p"], kernel=2, order="NHWC", Y_scale=0.05, Y_zero_point=120), op("Int8Dequantize", ["p"], ["a"])], {"x": rnd(1, 4, 4, 3)}, init=[
+    op("Int8GivenTensorFill", [], ["w"], shape=[1, 2, 2, 3], values=weight, Y_scale=0.01, Y_zero_point=127),
+    op("Int8GivenIntTensorFill", [], ["b"], shape=[1], values=[300], Y_scale=0.02 * 0.01, Y_zero_point=0),
+], tolerance=0.051)
 (HERE / "cases.json").write_text(json.dumps(CASES, indent=1) + "\n")
