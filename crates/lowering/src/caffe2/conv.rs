@@ -241,7 +241,7 @@ fn quantized(node: &mut Node<'_>, is_relu: bool) -> Outcome<Blob> {
             Some(scales) => {
                 let steps = node.cast(&value, DType::Float32)?;
                 let scales = node.times(&scales, outer.scale.into())?;
-                node.from_steps(&steps, None, Scale::MultiplyBy(&scales))?
+                node.numbers_of(&steps, None, Scale::MultiplyBy(&scales))?
             }
             None => {
                 let product = outer.scale * inner.scale;

@@ -116,9 +116,9 @@ fn symmetric_rows(node: &mut Node<'_>, x: &Value) -> Outcome {
     let largest = node.magnitude(x, &[1], true)?;
     let scale = node.times(&largest, 1.0 / 127.0)?;
     let scale = node.unless_zero(&scale, 0.1)?;
-    let steps = node.to_steps(x, Scale::DivideBy(&scale), None, Rounding::Even)?;
+    let steps = node.steps_of(x, Scale::DivideBy(&scale), None, Rounding::Even)?;
     let steps = node.bounded(&steps, Bounds::of(DType::Int8)?, DType::Float32)?;
-    node.from_steps(&steps, None, Scale::MultiplyBy(&scale))
+    node.numbers_of(&steps, None, Scale::MultiplyBy(&scale))
 }
 
 /// Multiplies matrices, or stacks of matrices, and transposes those that the arguments name.

@@ -67,13 +67,13 @@ impl Grid {
     /// Rounds numbers to those that unsigned bytes stand for.
     fn round(&self, graph: &mut Graph, x: &Value) -> Outcome {
         let scale = Scale::MultiplyBy(&self.scale);
-        let steps = graph.to_steps(x, scale, Some(&self.shift), Rounding::EvenAfterZero)?;
+        let steps = graph.steps_of(x, scale, Some(&self.shift), Rounding::EvenAfterZero)?;
         let steps = graph.bounded(&steps, Bounds::of(DType::Uint8)?, x.dtype())?;
         self.numbers(graph, &steps)
     }
 
     fn numbers(&self, graph: &mut Graph, x: &Value) -> Outcome {
-        graph.from_steps(x, Some(&self.shift), Scale::DivideBy(&self.scale))
+        graph.numbers_of(x, Some(&self.shift), Scale::DivideBy(&self.scale))
     }
 }
 
@@ -179,8 +179,8 @@ fn round_weights(graph: &mut Graph, cells: &mut [Weights]) -> Outcome<()> {
     let Some(most) = most else { return Ok(()) };
     let step = graph.times(&most, 1.0 / 127.0)?;
     for weights in cells.iter_mut().flat_map(|cell| [&mut cell.input, &mut cell.state]) {
-        let steps = graph.to_steps(weights, Scale::DivideBy(&step), None, Rounding::Even)?;
-        *weights = graph.from_steps(&steps, None, Scale::MultiplyBy(&step))?;
+        let steps = graph.steps_of(weights, Scale::DivideBy(&step), None, Rounding::Even)?;
+        *weights = graph.numbers_of(&steps, None, Scale::MultiplyBy(&step))?;
     }
     Ok(())
 }

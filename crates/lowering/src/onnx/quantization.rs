@@ -262,7 +262,7 @@ impl Graph {
     }
 
     /// Returns the steps of numbers.
-    pub(crate) fn to_steps(
+    pub(crate) fn steps_of(
         &mut self,
         x: &Value,
         scale: Scale<'_>,
@@ -329,7 +329,7 @@ impl Graph {
     }
 
     /// Returns the numbers of steps.
-    pub(crate) fn from_steps(
+    pub(crate) fn numbers_of(
         &mut self,
         steps: &Value,
         zero: Option<&Value>,

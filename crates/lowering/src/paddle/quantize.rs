@@ -107,9 +107,9 @@ impl Quantization {
         let factor = Scale::MultiplyBy(&factor);
         if self.is_away {
             let x = self.clipped(op, x)?;
-            return op.to_steps(&x, factor, None, Rounding::Away);
+            return op.steps_of(&x, factor, None, Rounding::Away);
         }
-        let steps = op.to_steps(x, factor, None, Rounding::Even)?;
+        let steps = op.steps_of(x, factor, None, Rounding::Even)?;
         op.bounded(&steps, self.bounds, x.dtype())
     }
 

@@ -536,6 +536,9 @@ fn torch_fake(random: &mut Random) -> Option<(Single, Vec<Tensor>)> {
     let (_, [least, most], dims) = torch_types(random);
     let axis = random.flag().then(|| random.size(0, dims.len() - 1));
     let count = axis.map_or(1, |axis| dims[axis]);
+    if count == 0 {
+        return None;
+    }
     let scales: Vec<f32> = (0..count).map(|_| scale(random)).collect();
     let is_float = axis.is_some() && random.flag();
     let zeros: Vec<f32> = (0..count)

@@ -126,9 +126,9 @@ fn dynamically(n: &mut Node<'_>, input: &Value) -> Outcome<Value> {
         n.sub(&first, &start)?
     };
     let (by, rounding) = (Scale::DivideBy(&scale), Rounding::EvenAfterZero);
-    let steps = n.to_steps(input, by, Some(&offset), rounding)?;
+    let steps = n.steps_of(input, by, Some(&offset), rounding)?;
     let steps = n.bounded(&steps, Bounds::of(DType::Int8)?, DType::Float32)?;
-    n.from_steps(&steps, Some(&offset), Scale::MultiplyBy(&scale))
+    n.numbers_of(&steps, Some(&offset), Scale::MultiplyBy(&scale))
 }
 
 fn dynamic(n: &mut Node<'_>) -> Outcome {

@@ -118,7 +118,7 @@ impl Node<'_> {
     pub(in crate::mxnet) fn numbers(&mut self, x: &Quantized, levels: Levels) -> Outcome {
         let level = self.level(x, levels)?;
         let steps = self.cast(&x.data, DType::Float32)?;
-        self.from_steps(&steps, None, Scale::MultiplyBy(&level))
+        self.numbers_of(&steps, None, Scale::MultiplyBy(&level))
     }
 
     /// Returns the integers of numbers, by the range of a type.
@@ -133,7 +133,7 @@ impl Node<'_> {
         let (greatest, bounds) = levels.greatest(to)?;
         let greatest = self.number(DType::Float32, greatest)?;
         let scale = self.div(&greatest, &largest)?;
-        let steps = self.to_steps(x, Scale::MultiplyBy(&scale), None, rounding)?;
+        let steps = self.steps_of(x, Scale::MultiplyBy(&scale), None, rounding)?;
         self.bounded(&steps, bounds, to)
     }
 
@@ -260,7 +260,7 @@ fn quantize_asym(node: &mut Node<'_>) -> Outcome<Vec<Value>> {
     let largest = node.mul(&most, &scale)?;
     let shift = node.sub(&steps, &largest)?;
     let by = Scale::MultiplyBy(&scale);
-    let steps = node.to_steps(&x, by, Some(&shift), Rounding::UpAfterZero)?;
+    let steps = node.steps_of(&x, by, Some(&shift), Rounding::UpAfterZero)?;
     let data = node.bounded(&steps, Bounds::of(DType::Uint8)?, DType::Uint8)?;
     Ok(vec![data, scale, shift])
 }
@@ -357,7 +357,7 @@ fn normalized(node: &mut Node<'_>) -> Outcome<Vec<Value>> {
     if x.data.dtype() == DType::Uint8 {
         let floats = node.cast(&x.data, DType::Float32)?;
         let share = node.number(DType::Float32, Levels::HALVED.int8 / Levels::HALVED.uint8)?;
-        let steps = node.to_steps(&floats, Scale::MultiplyBy(&share), None, Rounding::Even)?;
+        let steps = node.steps_of(&floats, Scale::MultiplyBy(&share), None, Rounding::Even)?;
         x.data = node.bounded(&steps, Bounds::of(DType::Int8)?, DType::Int8)?;
     }
     let numbers = node.numbers(&x, Levels::HALVED)?;
@@ -426,7 +426,7 @@ fn added(node: &mut Node<'_>) -> Outcome<Vec<Value>> {
     let steps = [node.cast(&x.data, DType::Float32)?, node.cast(&y.data, DType::Float32)?];
     let other = node.mul(&steps[1], &ratios[1])?;
     let (by, rounding) = (Scale::MultiplyBy(&ratios[0]), Rounding::EvenAfterZero);
-    let sum = node.to_steps(&steps[0], by, Some(&other), rounding)?;
+    let sum = node.steps_of(&steps[0], by, Some(&other), rounding)?;
     let data = node.bounded(&sum, bounds, to)?;
     node.ranged(data, &least, &most).map(Quantized::outputs)
 }
@@ -452,7 +452,7 @@ fn multiplied(node: &mut Node<'_>) -> Outcome<Vec<Value>> {
     let level = [node.level(&x, Levels::HALVED)?, node.level(&y, Levels::HALVED)?];
     let level = node.mul(&level[0], &level[1])?;
     let steps = node.cast(&steps, DType::Float32)?;
-    let numbers = node.from_steps(&steps, None, Scale::MultiplyBy(&level))?;
+    let numbers = node.numbers_of(&steps, None, Scale::MultiplyBy(&level))?;
     let Some(range) = range.filter(|_| !is_float) else { return Ok(vec![numbers]) };
     let [least, most] = node.range(range)?;
     let how = (Levels::HALVED, Rounding::Cut);

@@ -63,11 +63,11 @@ impl Steps {
     }
 
     fn steps_by(&self, node: &mut Node<'_>, x: &Value, inverse: &Value) -> Outcome {
-        node.to_steps(x, Scale::MultiplyBy(inverse), Some(&self.zero_point), self.rounding)
+        node.steps_of(x, Scale::MultiplyBy(inverse), Some(&self.zero_point), self.rounding)
     }
 
     fn numbers(&self, node: &mut Node<'_>, steps: &Value) -> Outcome {
-        node.from_steps(steps, Some(&self.zero_point), Scale::MultiplyBy(&self.scale))
+        node.numbers_of(steps, Some(&self.zero_point), Scale::MultiplyBy(&self.scale))
     }
 }
 
@@ -142,7 +142,7 @@ fn choose_parameters(node: &mut Node<'_>) -> Outcome<Vec<Value>> {
     let scale = node.div(&range, &steps)?;
     let eps = node.number(DType::Float32, eps)?;
     let scale = node.call("Max", &[&scale, &eps], [])?;
-    let shift = node.to_steps(&low, Scale::DivideBy(&scale), None, Rounding::Even)?;
+    let shift = node.steps_of(&low, Scale::DivideBy(&scale), None, Rounding::Even)?;
     let least_value = node.number(DType::Float32, least)?;
     let zero_point = node.sub(&least_value, &shift)?;
     let zero_point = node.clamp(&zero_point, least, greatest)?;
