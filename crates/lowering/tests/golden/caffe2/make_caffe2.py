@@ -218,4 +218,5 @@ case("int8_conv_relu", [quantized[0], op("Int8ConvRelu", ["q", "w", "b"], ["p"],
     op("Int8GivenTensorFill", [], ["w"], shape=[1, 2, 2, 3], values=weight, Y_scale=0.01, Y_zero_point=127),
     op("Int8GivenIntTensorFill", [], ["b"], shape=[1], values=[300], Y_scale=0.02 * 0.01, Y_zero_point=0),
 ], tolerance=0.051)
+case("conv_relu", [op("ConvRelu", ["x", "w", "b"], ["y"], kernel=3, stride=2, pad=1)], {"x": rnd(1, 2, 5, 4)}, {"w": rnd(3, 2, 3, 3), "b": rnd(3)})
 (HERE / "cases.json").write_text(json.dumps(CASES, indent=1) + "\n")
