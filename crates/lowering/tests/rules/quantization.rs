@@ -1,10 +1,10 @@
 //! Quantization with random attributes, compared with the formulas of the frameworks' kernels, in single precision.
 
-use libtest_mimic::Trial;
+use libtest_mimic::{Failed, Trial};
 use lodstone_model::{AttributeValue, DType, Tensor, ValueType};
 use lodstone_store::Blob;
 
-use super::random::Random;
+use super::random::{Random, differences};
 use super::recorded;
 use super::single::{CAFFE2, PADDLE, Run, Single, floats, random_trial, text};
 
@@ -29,7 +29,65 @@ pub(crate) fn trials() -> Vec<Trial> {
         trial("torch", "fake_quantize", Single::torch, torch_fake),
         trial("torch", "choose_qparams", Single::torch, torch_choose),
         trial("caffe2", "Int8Quantize", CAFFE2, caffe2_quantize),
+        Trial::test("quantization::rejected", rejected),
+        Trial::test("quantization::integers_pass", integers_pass),
     ]
+}
+
+/// What the frameworks reject, or have no defined result for.
+fn rejected() -> Result<(), Failed> {
+    let mxnet = |name: &str, types: &[DType]| {
+        let ranges = types.iter().flat_map(|_| [one(-1.0), one(1.0)]);
+        let data = types.iter().map(|dtype| integers(*dtype, &[1, 2], &[2]));
+        let inputs = data.chain(ranges).map(|tensor| ("", tensor)).collect();
+        let (kind, outputs) = (format!("_contrib_{name}"), vec!["0"]);
+        Single { kind, inputs, attributes: Vec::new(), outputs, is_dynamic: false }.mxnet()
+    };
+    let torch = |least: i64, most: i64, dtype: DType| {
+        let attributes = vec![
+            ("scale", AttributeValue::Double(0.5)),
+            ("zero_point", AttributeValue::Long(0)),
+            ("quant_min", AttributeValue::Long(least)),
+            ("quant_max", AttributeValue::Long(most)),
+            dtype_attribute(dtype),
+        ];
+        let inputs = vec![("input", one(1.0))];
+        let kind = "quantized_decomposed::quantize_per_tensor".to_owned();
+        Single { kind, inputs, attributes, outputs: vec!["0"], is_dynamic: false }.torch()
+    };
+    let all = [
+        (mxnet("dequantize", &[DType::Int32]), "expected integers of 8 bits, found int32"),
+        (mxnet("quantized_elemwise_mul", &[DType::Uint8; 2]), "expected int8, found uint8"),
+        (
+            mxnet("quantized_elemwise_add", &[DType::Int8, DType::Uint8]),
+            "expected integers of one type",
+        ),
+        (torch(-128, 127, DType::Uint8), "expected integers of uint8, found -128 to 127"),
+        (torch(0, 256, DType::Uint8), "expected integers of uint8, found 0 to 256"),
+        (torch(1, 0, DType::Int8), "expected integers up to 0, found 1"),
+    ];
+    for (number, (result, expected)) in all.into_iter().enumerate() {
+        match result {
+            Err(error) if error.contains(expected) => {}
+            other => return Err(format!("case {number}: {other:?}").into()),
+        }
+    }
+    Ok(())
+}
+
+/// `_contrib_quantize_v2` of integers.
+fn integers_pass() -> Result<(), Failed> {
+    for (dtype, least, most) in [(DType::Int8, -127.5, 127.5), (DType::Uint8, 0.0, 255.5)] {
+        let data = integers(dtype, &[1, 2, 100], &[3]);
+        let attributes = vec![("out_type", text(dtype))];
+        let (kind, inputs) = ("_contrib_quantize_v2".to_owned(), vec![("", data.clone())]);
+        let outputs = vec!["0", "1", "2"];
+        let found = Single { kind, inputs, attributes, outputs, is_dynamic: false }.mxnet()?;
+        if let Some(what) = differences(&found, &[data, one(least), one(most)], 0.0) {
+            return Err(what.into());
+        }
+    }
+    Ok(())
 }
 
 /// Integers of a type with dims.
