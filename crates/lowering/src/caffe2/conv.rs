@@ -6,7 +6,7 @@ use lodstone_schema::Finding;
 use super::node::{Blob, Node, Outcome, Rule, expect_dim, rank, required_dim};
 use crate::onnx::layout::Layout;
 use crate::onnx::legacy_pads::LegacyPad;
-use crate::onnx::quantization::Grid;
+use crate::onnx::quantization::{Grid, Scale};
 use crate::onnx::windows::{Padding, Pads, Windows, spatial_axes, spatial_dims};
 use crate::onnx::{Value, int, ints};
 
@@ -239,14 +239,14 @@ fn quantized(node: &mut Node<'_>, is_relu: bool) -> Outcome<Blob> {
         Some(Blob { value, grid }) => Some(match scale {
             // The scale of each channel is that of the image times that of the filter.
             Some(scales) => {
-                let numbers = node.cast(&value, DType::Float32)?;
+                let steps = node.cast(&value, DType::Float32)?;
                 let scales = node.times(&scales, outer.scale.into())?;
-                node.mul(&numbers, &scales)?
+                node.numbers_of(&steps, None, Scale::MultiplyBy(&scales))?
             }
             None => {
-                let of_product = || Grid::new(outer.scale * inner.scale, 0, value.dtype());
-                let grid = grid.map_or_else(of_product, Ok)?;
-                node.dequantized(&value, grid)?
+                let product = outer.scale * inner.scale;
+                let grid = grid.map_or_else(|| Grid::new(product, 0, value.dtype()), Ok)?;
+                node.addend(&value, grid, Some(product))?
             }
         }),
     };
@@ -270,13 +270,7 @@ fn beside(node: &Node<'_>, what: &str) -> Outcome {
 /// Returns the numbers of a filter that has a scale and an offset for each channel.
 fn by_channels(node: &mut Node<'_>, scales: &Value) -> Outcome {
     let (filter, offsets) = (node.raw(1)?.value, beside(node, "loaded_offsets")?);
-    let rank = rank(&filter)?;
-    let filter = node.cast(&filter, DType::Int32)?;
-    let (offsets, scales) = (node.along(&offsets, 0, rank)?, node.along(scales, 0, rank)?);
-    let offsets = node.cast(&offsets, DType::Int32)?;
-    let steps = node.sub(&filter, &offsets)?;
-    let steps = node.cast(&steps, DType::Float32)?;
-    node.mul(&steps, &scales)
+    node.dequantized_rows(&filter, scales, &offsets)
 }
 
 fn transpose(node: &mut Node<'_>) -> Outcome {

@@ -3,7 +3,7 @@
 use lodstone_model::DType;
 
 use super::node::{Blob, Node, Outcome, Rule, expect_dim, rank, rank_of};
-use crate::onnx::quantization::Grid;
+use crate::onnx::quantization::{Bounds, Grid, Rounding, Scale};
 use crate::onnx::{Size, Value, int};
 
 pub(super) const RULES: &[(&str, Rule)] = &[
@@ -102,9 +102,9 @@ fn quantized(node: &mut Node<'_>) -> Outcome<Blob> {
     let bias = match bias {
         Blob { value, .. } if value.dtype() == DType::Float32 => value,
         Blob { value, grid } => {
-            let of_product = || Grid::new(outer.scale * inner.scale, 0, value.dtype());
-            let grid = grid.map_or_else(of_product, Ok)?;
-            node.dequantized(&value, grid)?
+            let product = outer.scale * inner.scale;
+            let grid = grid.map_or_else(|| Grid::new(product, 0, value.dtype()), Ok)?;
+            node.addend(&value, grid, Some(product))?
         }
     };
     let y = dense(node, &x, &weight, &bias, false)?;
@@ -113,17 +113,12 @@ fn quantized(node: &mut Node<'_>) -> Outcome<Blob> {
 
 /// Rounds each row of a matrix to 8-bit integers whose range is that of its largest magnitude, and returns their numbers.
 fn symmetric_rows(node: &mut Node<'_>, x: &Value) -> Outcome {
-    let size = node.call("Abs", &[x], [])?;
-    let largest = node.reduce("ReduceMax", &size, &[1], true)?;
+    let largest = node.magnitude(x, &[1], true)?;
     let scale = node.times(&largest, 1.0 / 127.0)?;
-    let zero = node.number(DType::Float32, 0.0)?;
-    let any = node.number(DType::Float32, 0.1)?;
-    let is_zero = node.call("Equal", &[&scale, &zero], [])?;
-    let scale = node.choose(&is_zero, &any, &scale)?;
-    let steps = node.div(x, &scale)?;
-    let steps = node.call("Round", &[&steps], [])?;
-    let steps = node.clamp(&steps, -128.0, 127.0)?;
-    node.mul(&steps, &scale)
+    let scale = node.unless_zero(&scale, 0.1)?;
+    let steps = node.steps_of(x, Scale::DivideBy(&scale), None, Rounding::Even)?;
+    let steps = node.bounded(&steps, Bounds::of(DType::Int8)?, DType::Float32)?;
+    node.numbers_of(&steps, None, Scale::MultiplyBy(&scale))
 }
 
 /// Multiplies matrices, or stacks of matrices, and transposes those that the arguments name.

@@ -242,9 +242,9 @@ impl<'a> Node<'a> {
         compute: impl FnOnce(&mut Self, &Value) -> Outcome,
     ) -> Outcome {
         let layout = self.layout()?;
-        let x = self.to_front(x, layout)?;
+        let x = self.channels_first(x, layout)?;
         let y = compute(self, &x)?;
-        self.from_front(&y, layout)
+        self.in_layout(&y, layout)
     }
 
     /// Returns the known integers of an input.

@@ -18,7 +18,7 @@ use lodstone_schema::numbers::{exact, length};
 use lodstone_schema::onnx::infer::{ValueInfo, common_type};
 
 use super::attributes::{Attributes, wrong};
-use super::families::quantized::Quantized;
+use super::families::quantized::{Levels, Quantized};
 use super::node::{Node, Outcome, rank};
 use super::walk::Walk;
 use super::{families, scans};
@@ -426,7 +426,7 @@ fn fused<'m>(walk: &mut Walk<'m>, op: &'m Op, inputs: Vec<Value>) -> Outcome<Opt
         }
         let (least, most) = ranges.next().zip(ranges.next()).ok_or("a range is missing")?;
         let (least, most) = (least.clone(), most.clone());
-        values.push(node.numbers(&Quantized { data: value.clone(), least, most })?);
+        values.push(node.numbers(&Quantized { data: value.clone(), least, most }, Levels::HALVED)?);
     }
     let values = bound(walk, block, values)?;
     let Some(results) = walk.subgraph(block, values)? else { return Ok(None) };
@@ -439,6 +439,6 @@ fn fused<'m>(walk: &mut Walk<'m>, op: &'m Op, inputs: Vec<Value>) -> Outcome<Opt
     let range = least.zip(attributes.float_or_none("max_calib_range")?);
     rank(result)?;
     let mut node = Node::new(&mut walk.graph, op, Vec::new());
-    let quantized = node.quantized(result, range, DType::Int32)?;
+    let quantized = node.quantized(result, range)?;
     Ok(Some(vec![quantized.data, quantized.least, quantized.most]))
 }

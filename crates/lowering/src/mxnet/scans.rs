@@ -16,6 +16,7 @@ use super::families;
 use super::families::recurrent::{begun, network};
 use super::node::{Outcome, rank, required_dim};
 use super::walk::{Walk, apply};
+use crate::onnx::quantization::{Bounds, Rounding, Scale};
 use crate::onnx::recurrence::{Cell, Network, Weights};
 use crate::onnx::{Graph, Value, int};
 
@@ -65,16 +66,14 @@ struct Grid {
 impl Grid {
     /// Rounds numbers to those that unsigned bytes stand for.
     fn round(&self, graph: &mut Graph, x: &Value) -> Outcome {
-        let x = graph.mul(x, &self.scale)?;
-        let x = graph.add(&x, &self.shift)?;
-        let x = graph.call("Round", &[&x], [])?;
-        let x = graph.clamp(&x, 0.0, 255.0)?;
-        self.numbers(graph, &x)
+        let scale = Scale::MultiplyBy(&self.scale);
+        let steps = graph.steps_of(x, scale, Some(&self.shift), Rounding::EvenAfterZero)?;
+        let steps = graph.bounded(&steps, Bounds::of(DType::Uint8)?, x.dtype())?;
+        self.numbers(graph, &steps)
     }
 
     fn numbers(&self, graph: &mut Graph, x: &Value) -> Outcome {
-        let x = graph.sub(x, &self.shift)?;
-        graph.div(&x, &self.scale)
+        graph.numbers_of(x, Some(&self.shift), Scale::DivideBy(&self.scale))
     }
 }
 
@@ -171,8 +170,7 @@ fn zeros(graph: &mut Graph, x: &Value, count: i64, size: i64) -> Outcome {
 fn round_weights(graph: &mut Graph, cells: &mut [Weights]) -> Outcome<()> {
     let mut most = None;
     for weights in cells.iter().flat_map(|cell| [&cell.input, &cell.state]) {
-        let size = graph.call("Abs", &[weights], [])?;
-        let row = graph.reduce("ReduceMax", &size, &[1], true)?;
+        let row = graph.magnitude(weights, &[1], true)?;
         most = Some(match most {
             None => row,
             Some(most) => graph.call("Max", &[&most, &row], [])?,
@@ -181,9 +179,8 @@ fn round_weights(graph: &mut Graph, cells: &mut [Weights]) -> Outcome<()> {
     let Some(most) = most else { return Ok(()) };
     let step = graph.times(&most, 1.0 / 127.0)?;
     for weights in cells.iter_mut().flat_map(|cell| [&mut cell.input, &mut cell.state]) {
-        let scaled = graph.div(weights, &step)?;
-        let whole = graph.call("Round", &[&scaled], [])?;
-        *weights = graph.mul(&whole, &step)?;
+        let steps = graph.steps_of(weights, Scale::DivideBy(&step), None, Rounding::Even)?;
+        *weights = graph.numbers_of(&steps, None, Scale::MultiplyBy(&step))?;
     }
     Ok(())
 }

@@ -60,7 +60,7 @@ impl Layout {
 
 impl Graph {
     /// Moves the channels of images in a layout after the batch.
-    pub(crate) fn to_front(&mut self, x: &Value, layout: Layout) -> Outcome {
+    pub(crate) fn channels_first(&mut self, x: &Value, layout: Layout) -> Outcome {
         match layout {
             Layout::First => Ok(x.clone()),
             Layout::Last => self.channels_to_front(x),
@@ -68,7 +68,7 @@ impl Graph {
     }
 
     /// Moves the channels of images from after the batch to where a layout has them.
-    pub(crate) fn from_front(&mut self, x: &Value, layout: Layout) -> Outcome {
+    pub(crate) fn in_layout(&mut self, x: &Value, layout: Layout) -> Outcome {
         match layout {
             Layout::First => Ok(x.clone()),
             Layout::Last => self.channels_to_back(x),

@@ -254,12 +254,12 @@ fn padded(
 fn pixel_shuffle(op: &mut Operator<'_>) -> Outcome {
     let (x, factor) = (op.input("X")?, op.int("upscale_factor")?);
     let layout = op.layout("data_format")?;
-    let x = op.to_front(&x, layout)?;
+    let x = op.channels_first(&x, layout)?;
     if factor < 1 {
         return Err(format!("expected at least 1 as `upscale_factor`, found {factor}").into());
     }
     let y = op.call("DepthToSpace", &[&x], [int("blocksize", factor), text("mode", "CRD")])?;
-    let y = op.from_front(&y, layout)?;
+    let y = op.in_layout(&y, layout)?;
     op.put("Out", &y)
 }
 

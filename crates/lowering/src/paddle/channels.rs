@@ -97,11 +97,11 @@ fn maxout(op: &mut Operator<'_>) -> Outcome {
 fn pixel_unshuffle(op: &mut Operator<'_>) -> Outcome {
     let (x, factor) = (op.input("X")?, op.positive("downscale_factor")?);
     let layout = op.layout("data_format")?;
-    let x = op.to_front(&x, layout)?;
+    let x = op.channels_first(&x, layout)?;
     let blocks = op.call("SpaceToDepth", &[&x], [int("blocksize", factor)])?;
     let pixels = factor.checked_mul(factor).ok_or("`downscale_factor` is too large")?;
     let y = op.channels_turned(&blocks, 1, [pixels, -1])?;
-    let y = op.from_front(&y, layout)?;
+    let y = op.in_layout(&y, layout)?;
     op.put("Out", &y)
 }
 

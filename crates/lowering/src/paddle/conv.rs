@@ -68,7 +68,7 @@ impl Operator<'_> {
 fn operands(op: &mut Operator<'_>) -> Outcome<(Value, Value, Layout)> {
     let (x, filter) = (op.input("Input")?, op.input("Filter")?);
     let layout = op.layout("data_format")?;
-    let x = op.to_front(&x, layout)?;
+    let x = op.channels_first(&x, layout)?;
     Ok((x, filter, layout))
 }
 
@@ -82,7 +82,7 @@ fn convolve(
     let (bias, group) = (op.optional("Bias")?, int("group", op.int("groups")?.max(1)));
     let attributes = attributes.iter().cloned().chain([group]);
     let y = op.convolve(kind, [x, filter], bias.as_ref(), attributes)?;
-    let y = op.from_front(&y, layout)?;
+    let y = op.in_layout(&y, layout)?;
     op.put("Output", &y)
 }
 

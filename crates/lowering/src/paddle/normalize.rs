@@ -26,7 +26,7 @@ pub(super) const RULES: &[(&str, Rule)] = &[
 fn batch_norm(op: &mut Operator<'_>) -> Outcome {
     let (x, mean, variance) = (op.input("X")?, op.input("Mean")?, op.input("Variance")?);
     let layout = op.layout("data_layout")?.of_rank(x.rank()?);
-    let x = op.to_front(&x, layout)?;
+    let x = op.channels_first(&x, layout)?;
     let one = |op: &mut Operator<'_>, slot: &str, number: f64| match op.optional(slot)? {
         Some(value) => Ok(value),
         None => op.filled_like(&mean, number),
@@ -53,7 +53,7 @@ fn batch_norm(op: &mut Operator<'_>) -> Outcome {
         let none = op.filled(DType::Uint8, 0.0, &[0])?;
         op.put("ReserveSpace", &none)?;
     }
-    let y = op.from_front(&y, layout)?;
+    let y = op.in_layout(&y, layout)?;
     op.put("Y", &y)
 }
 
@@ -206,12 +206,12 @@ fn group_norm(op: &mut Operator<'_>) -> Outcome {
         return Err(format!("expected at least 1 as `groups`, found {groups}").into());
     }
     let layout = op.layout("data_layout")?;
-    let x = op.to_front(&x, layout)?;
+    let x = op.channels_first(&x, layout)?;
     let grouped = op.grouped(&x, groups)?;
     let (normal, _) = op.normalized_by_inverse(&grouped, &[2], epsilon.into())?;
     let y = op.reshape_as(&normal.value, &x)?;
     let y = op.scaled_channels(&y)?;
-    let y = op.from_front(&y, layout)?;
+    let y = op.in_layout(&y, layout)?;
     op.put("Y", &y)?;
     for (slot, value) in [("Mean", &normal.mean), ("Variance", &normal.variance)] {
         if op.wants(slot) {
@@ -237,9 +237,9 @@ fn norm(op: &mut Operator<'_>) -> Outcome {
 fn affine_channel(op: &mut Operator<'_>) -> Outcome {
     let x = op.input("X")?;
     let layout = op.layout("data_layout")?.of_rank(x.rank()?);
-    let x = op.to_front(&x, layout)?;
+    let x = op.channels_first(&x, layout)?;
     let y = op.scaled_channels(&x)?;
-    let y = op.from_front(&y, layout)?;
+    let y = op.in_layout(&y, layout)?;
     op.put("Out", &y)
 }
 
@@ -285,10 +285,10 @@ fn local_response_norm(op: &mut Operator<'_>) -> Outcome {
         return Err(format!("expected at least 1 as `n`, found {size}").into());
     }
     let layout = op.layout("data_format")?;
-    let x = op.to_front(&x, layout)?;
+    let x = op.channels_first(&x, layout)?;
     let how = LocalResponse { size, squares: Squares::Sum, alpha, beta, bias };
     let y = op.local_response(&x, how)?;
-    let y = op.from_front(&y, layout)?;
+    let y = op.in_layout(&y, layout)?;
     op.put("Out", &y)
 }
 

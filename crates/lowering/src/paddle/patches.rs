@@ -95,7 +95,7 @@ fn temporal_shift(op: &mut Operator<'_>) -> Outcome {
         )
         .into());
     }
-    let x = op.to_front(&x, layout)?;
+    let x = op.channels_first(&x, layout)?;
     let channels = op.known_dim(&x, 1)?;
     #[expect(
         clippy::cast_possible_truncation,
@@ -120,7 +120,7 @@ fn temporal_shift(op: &mut Operator<'_>) -> Outcome {
     }
     let all = op.concat(&parts.iter().collect::<Vec<_>>(), 2)?;
     let y = op.reshape_as(&all, &x)?;
-    let y = op.from_front(&y, layout)?;
+    let y = op.in_layout(&y, layout)?;
     op.put("Out", &y)
 }
 

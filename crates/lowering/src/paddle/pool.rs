@@ -52,7 +52,7 @@ impl Operator<'_> {
 fn pool(op: &mut Operator<'_>) -> Outcome {
     let x = op.input("X")?;
     let layout = op.layout("data_format")?;
-    let x = op.to_front(&x, layout)?;
+    let x = op.channels_first(&x, layout)?;
     let is_max = op.pools_maxima()?;
     let size = op.ints("ksize")?;
     let (global, adaptive) = (op.flag("global_pooling")?, op.flag("adaptive")?);
@@ -63,7 +63,7 @@ fn pool(op: &mut Operator<'_>) -> Outcome {
     } else {
         windows(op, &x, &size, is_max)?
     };
-    let y = op.from_front(&y, layout)?;
+    let y = op.in_layout(&y, layout)?;
     op.put("Out", &y)
 }
 

@@ -10,7 +10,8 @@ use lodstone_model::{DType, Kind, Tensor};
 use lodstone_store::Blob;
 
 use super::operator::{Operator, Outcome, Rule};
-use crate::onnx::{Graph, Value, int};
+use crate::onnx::Value;
+use crate::onnx::quantization::{Bounds, LEAST_MAGNITUDE, Rounding, Scale};
 
 pub(super) const RULES: &[(&str, Rule)] = &[
     ("dequantize_linear", dequantize_linear),
@@ -27,16 +28,13 @@ pub(super) const RULES: &[(&str, Rule)] = &[
     ("quantize_linear", quantize_linear),
 ];
 
-/// The least scale by which exported programs divide.
-const LEAST: f64 = 1e-30;
-
 /// How a tensor is quantized.
 struct Quantization {
     /// The scales, in single or double precision: of shape [1], or of one dim if there is an axis.
     scale: Value,
     /// The axis along which scales differ.
     axis: Option<i64>,
-    bits: i64,
+    bounds: Bounds,
     /// Whether halves are rounded away from 0.
     is_away: bool,
     /// Whether no number is below the negative scale.
@@ -50,19 +48,11 @@ impl Quantization {
             Some(_) => op.int("round_type")?,
             None => 1,
         };
-        let bits = op.int("bit_length")?;
-        if !(2..=16).contains(&bits) || !(0..=1).contains(&away) {
-            return Err(format!(
-                "expected 2 to 16 bits and `round_type` 0 or 1, found {bits} and {away}"
-            )
-            .into());
+        if !(0..=1).contains(&away) {
+            return Err(format!("expected 0 or 1 as `round_type`, found {away}").into());
         }
-        Ok(Self { scale, axis, bits, is_away: away == 1, is_within: false })
-    }
-
-    /// Returns the greatest integer.
-    fn greatest(&self) -> f64 {
-        greatest(self.bits)
+        let bounds = Bounds::of_bits(op.int("bit_length")?)?;
+        Ok(Self { scale, axis, bounds, is_away: away == 1, is_within: false })
     }
 
     /// Returns the scale, broadcast along the axis of a value.
@@ -72,13 +62,13 @@ impl Quantization {
 
     /// Whether ONNX's operators represent it.
     fn is_standard(&self, op: &Operator<'_>) -> bool {
-        op.is_exported() && self.bits == 8
+        op.is_exported() && Bounds::of(DType::Int8).is_ok_and(|bytes| bytes == self.bounds)
     }
 
     /// Applies ONNX's `QuantizeLinear` or `DequantizeLinear`.
     fn standard(&self, op: &mut Operator<'_>, kind: &str, x: &Value) -> Outcome<Value> {
-        let step = step(op, &self.scale, self.greatest(), self.axis.is_some())?;
-        convert(op, kind, x, &step, self.axis)
+        let step = op.step_of(&self.scale, self.bounds.greatest, self.axis.is_some())?;
+        op.linear(kind, x, &step, self.axis)
     }
 
     /// Returns ONNX's quantized tensor. Its least integer has no opposite, which `round_type` 1 excludes.
@@ -108,30 +98,26 @@ impl Quantization {
         }
         let scale = self.spread(op, x)?;
         let one = op.number(x.dtype(), 1.0)?;
-        let least = op.number(x.dtype(), LEAST)?;
+        let least = op.number(x.dtype(), LEAST_MAGNITUDE)?;
         let is_small = op.call("LessOrEqual", &[&scale, &least], [])?;
         let moved = op.plus(&scale, 1e-6)?;
         let divisor = op.choose(&is_small, &moved, &scale)?;
         let inverse = op.div(&one, &divisor)?;
-        let factor = op.times(&inverse, self.greatest())?;
-        let x = if self.is_away { self.clipped(op, x)? } else { x.clone() };
-        let exact = op.mul(&x, &factor)?;
+        let factor = op.times(&inverse, self.bounds.greatest)?;
+        let factor = Scale::MultiplyBy(&factor);
         if self.is_away {
-            return rounded_away(op, &exact);
+            let x = self.clipped(op, x)?;
+            return op.steps_of(&x, factor, None, Rounding::Away);
         }
-        let rounded = op.call("Round", &[&exact], [])?;
-        let low = op.number(x.dtype(), -self.greatest() - 1.0)?;
-        let high = op.number(x.dtype(), self.greatest())?;
-        op.call("Clip", &[&rounded, &low, &high], [])
+        let steps = op.steps_of(x, factor, None, Rounding::Even)?;
+        op.bounded(&steps, self.bounds, x.dtype())
     }
 
     /// Returns the numbers that integers, stored in any type, stand for.
     fn restored(&self, op: &mut Operator<'_>, x: &Value) -> Outcome<Value> {
         let x = op.cast(x, self.scale.dtype())?;
         let scale = self.spread(op, &x)?;
-        let all = op.mul(&x, &scale)?;
-        let greatest = op.number(all.dtype(), self.greatest())?;
-        op.div(&all, &greatest)
+        op.fractions(&x, &[&scale], self.bounds.greatest)
     }
 
     /// Returns the numbers nearest to those of a tensor that can be quantized exactly.
@@ -143,41 +129,6 @@ impl Quantization {
         let y = self.quantized(op, x)?;
         self.restored(op, &y)
     }
-}
-
-/// Returns ONNX's scale, the distance of two neighbors: a number, or a list.
-pub(super) fn step(
-    graph: &mut Graph,
-    scale: &Value,
-    greatest: f64,
-    is_list: bool,
-) -> Outcome<Value> {
-    let least = graph.number(scale.dtype(), LEAST)?;
-    let scale = graph.call("Max", &[scale, &least], [])?;
-    let greatest = graph.number(scale.dtype(), greatest)?;
-    let step = graph.div(&scale, &greatest)?;
-    graph.reshape(&step, if is_list { &[-1] } else { &[] })
-}
-
-/// Applies ONNX's `QuantizeLinear` or `DequantizeLinear`.
-pub(super) fn convert(
-    graph: &mut Graph,
-    kind: &str,
-    x: &Value,
-    step: &Value,
-    axis: Option<i64>,
-) -> Outcome<Value> {
-    let zero = match step.known_dims() {
-        Some(dims) if dims.is_empty() => graph.number(DType::Int8, 0.0)?,
-        Some(dims) => graph.filled(DType::Int8, 0.0, &dims)?,
-        None => {
-            let zero = graph.times(step, 0.0)?;
-            graph.cast(&zero, DType::Int8)?
-        }
-    };
-    let axis = axis.map(|axis| int("axis", axis));
-    let [y] = graph.emit_all(kind, &[Some(x), Some(step), Some(&zero)], axis)?;
-    Ok(y)
 }
 
 /// Returns the 8-bit integers in the variable of an input slot, if it is known to hold such, in any type.
@@ -209,41 +160,18 @@ pub(super) fn holds_integers(tensor: &Tensor) -> bool {
     }
 }
 
-/// Returns the greatest integer of so many bits.
-fn greatest(bits: i64) -> f64 {
-    #[expect(clippy::cast_precision_loss, reason = "there are at most 16 bits")]
-    let greatest = ((1_i64 << (bits - 1)) - 1) as f64;
-    greatest
-}
-
 /// Broadcasts scales along an axis of a value.
 fn spread(op: &mut Operator<'_>, scale: &Value, axis: Option<i64>, x: &Value) -> Outcome<Value> {
     let Some(axis) = axis else { return op.reshape(scale, &[]) };
     let axis = op.place(axis, x)?;
-    let rank = x.rank()?.number();
-    let scale = op.reshape(scale, &[-1])?;
-    let behind: Vec<i64> = (1..rank - axis).collect();
-    if behind.is_empty() { Ok(scale) } else { op.unsqueeze(&scale, &behind) }
-}
-
-/// Rounds halves away from 0.
-fn rounded_away(op: &mut Operator<'_>, x: &Value) -> Outcome<Value> {
-    let size = op.call("Abs", &[x], [])?;
-    let whole = op.call("Floor", &[&size], [])?;
-    let rest = op.sub(&size, &whole)?;
-    let half = op.number(x.dtype(), 0.5)?;
-    let is_up = op.call("GreaterOrEqual", &[&rest, &half], [])?;
-    let up = op.cast(&is_up, x.dtype())?;
-    let size = op.add(&whole, &up)?;
-    let sign = op.call("Sign", &[x], [])?;
-    op.mul(&size, &sign)
+    let (scale, rank) = (op.reshape(scale, &[-1])?, x.rank()?.number());
+    op.along(&scale, axis, rank)
 }
 
 /// Returns the maximum absolute value of all elements, of shape [1].
 fn magnitude(op: &mut Operator<'_>, x: &Value) -> Outcome<Value> {
     let list = op.reshape(x, &[-1])?;
-    let sizes = op.call("Abs", &[&list], [])?;
-    op.reduce("ReduceMax", &sizes, &[0], true)
+    op.magnitude(&list, &[0], true)
 }
 
 /// Returns the maximum absolute values of the elements of a parameter: one for each index of an axis, or for all
@@ -298,13 +226,7 @@ fn own_scales(op: &mut Operator<'_>, back: bool) -> Outcome {
     let known = op.parameter("X").and_then(|x| magnitudes(x, usize::try_from(axis).ok()));
     let scale = match known {
         Some(scale) => op.tensor(scale, "scale"),
-        None => {
-            let sizes = op.call("Abs", &[&x], [])?;
-            match axes.is_empty() {
-                true => sizes,
-                false => op.reduce("ReduceMax", &sizes, &axes, false)?,
-            }
-        }
+        None => op.magnitude(&x, &axes, false)?,
     };
     op.put("OutScale", &scale)?;
     let by = Quantization { is_within: true, ..Quantization::of(op, scale, Some(axis))? };
@@ -359,9 +281,7 @@ fn dequantize(op: &mut Operator<'_>) -> Outcome {
     let (x, scale, greatest) = (op.input("X")?, op.input("Scale")?, op.float("max_range")?);
     let scale = op.reshape(&scale, &[])?;
     let x = op.cast(&x, scale.dtype())?;
-    let all = op.mul(&x, &scale)?;
-    let greatest = op.number(all.dtype(), greatest.into())?;
-    let y = op.div(&all, &greatest)?;
+    let y = op.fractions(&x, &[&scale], greatest.into())?;
     op.put("Out", &y)
 }
 
@@ -378,19 +298,19 @@ fn dequantize_channels(op: &mut Operator<'_>) -> Outcome {
         [weights, all] => (weights, axis(op, "x_num_col_dims", 1)?, Some(all)),
         other => return Err(format!("expected one or two `Scales`, found {}", other.len()).into()),
     };
-    if bits.len() < scales.len() || !bits.iter().all(|bits| (2..=16).contains(bits)) {
-        return Err(format!("expected 2 to 16 `quant_bits` for each scale, found {bits:?}").into());
+    if bits.len() < scales.len() {
+        return Err(format!("expected `quant_bits` for each scale, found {bits:?}").into());
     }
-    let range: f64 = bits.iter().take(scales.len()).map(|bits| greatest(*bits)).product();
+    let mut range = 1.0;
+    for bits in bits.iter().take(scales.len()) {
+        range *= Bounds::of_bits(*bits)?.greatest;
+    }
     let x = op.cast(&x, weights.dtype())?;
-    let spread = spread(op, weights, Some(axis), &x)?;
-    let mut y = op.mul(&x, &spread)?;
+    let mut magnitudes = vec![spread(op, weights, Some(axis), &x)?];
     if let Some(all) = all {
-        let all = op.reshape(all, &[])?;
-        y = op.mul(&y, &all)?;
+        magnitudes.push(op.reshape(all, &[])?);
     }
-    let range = op.number(y.dtype(), range)?;
-    let y = op.div(&y, &range)?;
+    let y = op.fractions(&x, &magnitudes.iter().collect::<Vec<_>>(), range)?;
     op.put("Out", &y)
 }
 

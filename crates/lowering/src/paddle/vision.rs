@@ -350,9 +350,9 @@ impl Resizing {
 fn resize(op: &mut Operator<'_>, mode: &str, dims: usize) -> Outcome {
     let x = op.input("X")?;
     let layout = op.layout("data_layout")?;
-    let x = op.to_front(&x, layout)?;
+    let x = op.channels_first(&x, layout)?;
     let y = Resizing::of(op, &x, mode, dims)?.resized(op, &x)?;
-    let y = op.from_front(&y, layout)?;
+    let y = op.in_layout(&y, layout)?;
     op.put("Out", &y)
 }
 

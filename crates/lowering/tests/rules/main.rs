@@ -21,6 +21,7 @@ mod mxnet;
 mod normalization;
 mod paddle;
 mod pir;
+mod quantization;
 mod random;
 #[expect(dead_code, reason = "the tests of the executor use more of it")]
 #[path = "../../../paddle/tests/operators/recorded.rs"]
@@ -119,6 +120,7 @@ fn main() {
     trials.extend(tables::trials());
     trials.extend(boxes::trials());
     trials.extend(normalization::trials());
+    trials.extend(quantization::trials());
     trials.extend(recurrence::trials());
     trials.extend(resizing::trials());
     trials.extend(windows::trials());

@@ -22,6 +22,9 @@ pub(crate) type Run = fn(&Single) -> Result<Vec<Tensor>, String>;
 /// Evaluates an operator of PaddlePaddle 2.6.
 pub(crate) const PADDLE: Run = |single| single.paddle(Release::new(2, 6));
 
+/// Evaluates an operator of Caffe2.
+pub(crate) const CAFFE2: Run = |single| single.evaluated(Dialect::Caffe2);
+
 /// Compares random operators with their expected results; there is none if the framework rejects the operator.
 pub(crate) fn random_trial(
     name: &str,
@@ -117,9 +120,9 @@ impl Single {
         inputs.map(|(index, (_, tensor))| (format!("x{index}"), tensor.clone())).collect()
     }
 
-    /// Evaluates the operator of MXNet or PyTorch.
+    /// Evaluates the operator of Caffe2, MXNet or PyTorch.
     fn evaluated(&self, dialect: Dialect) -> Result<Vec<Tensor>, String> {
-        let op = self.op(dialect == Dialect::Mxnet);
+        let op = self.op(dialect != Dialect::Torch);
         let named = self.named();
         let mut block = Block { parent: -1, ..Block::default() };
         block.vars.extend(named.iter().map(|(name, tensor)| Var {

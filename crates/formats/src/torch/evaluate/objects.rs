@@ -61,12 +61,7 @@ impl Evaluator<'_> {
                     Kind::Quantized(view, _) => objects.storage_class(view.storage),
                     _ => None,
                 };
-                let dtype = match class.as_deref() {
-                    Some("QUInt8Storage") => 13,
-                    Some("QInt32Storage") => 14,
-                    _ => 12,
-                };
-                self.quantized_parameter(&name, &form.kind, dtype)
+                self.quantized_parameter(&name, &form.kind, class.as_deref())
             }
             Object::List(items) => {
                 let mut values = Vec::new();

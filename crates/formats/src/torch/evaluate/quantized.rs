@@ -35,12 +35,18 @@ const PACKED: &str = "packed parameters";
 /// The arguments of functions that pack parameters.
 const FIELDS: [&str; 6] = ["weight", "bias", "stride", "padding", "dilation", "groups"];
 
-/// Returns the smallest and the largest integer of an element type.
-fn range(dtype: i64) -> (i64, i64) {
+/// The codes of the element types `qint8`, `quint8` and `qint32`.
+const QINT8: i64 = 12;
+const QUINT8: i64 = 13;
+const QINT32: i64 = 14;
+
+/// Returns the smallest and the largest integer of an element type, if it is quantized.
+fn range(dtype: i64) -> Option<(i64, i64)> {
     match dtype {
-        12 => (-128, 127),
-        13 => (0, 255),
-        _ => (i64::from(i32::MIN), i64::from(i32::MAX)),
+        QINT8 => Some((i8::MIN.into(), i8::MAX.into())),
+        QUINT8 => Some((0, u8::MAX.into())),
+        QINT32 => Some((i32::MIN.into(), i32::MAX.into())),
+        _ => None,
     }
 }
 
@@ -57,10 +63,15 @@ impl Evaluator<'_> {
         }
     }
 
+    fn range(&self, dtype: i64) -> Outcome<(i64, i64)> {
+        let unknown = || self.failure(format!("the type {dtype} of quantized elements is unknown"));
+        range(dtype).ok_or_else(unknown)
+    }
+
     /// Rounds floats to a grid.
     fn on_grid(&mut self, value: &Value, grid: Grid) -> Outcome {
         let name = self.variable(value)?;
-        let (least, most) = range(grid.dtype);
+        let (least, most) = self.range(grid.dtype)?;
         let mut arguments = vec![("self".to_owned(), Argument::Values(vec![name.to_string()]))];
         for (slot, number) in [("scale", &grid.scale), ("zero_point", &grid.zero_point)] {
             let number = self.variable(number)?;
@@ -75,11 +86,25 @@ impl Evaluator<'_> {
         Ok(made)
     }
 
-    /// Returns the floats of a quantized parameter.
-    pub(super) fn quantized_parameter(&mut self, name: &str, kind: &Kind, dtype: i64) -> Outcome {
+    /// Returns the floats of a quantized parameter, or another parameter as it is.
+    pub(super) fn quantized_parameter(
+        &mut self,
+        name: &str,
+        kind: &Kind,
+        storage: Option<&str>,
+    ) -> Outcome {
         let Kind::Quantized(_, scheme) = kind else { return self.parameter(name) };
+        let dtype = match storage {
+            Some("QInt8Storage") => QINT8,
+            Some("QUInt8Storage") => QUINT8,
+            Some("QInt32Storage") => QINT32,
+            other => {
+                let found = other.unwrap_or("none");
+                return Err(self.failure(format!("expected a quantized storage, found `{found}`")));
+            }
+        };
         let integers = self.parameter(name)?;
-        let (least, most) = range(dtype);
+        let (least, most) = self.range(dtype)?;
         let values = |value: &Value| match value {
             Value::Tensor(name) => Argument::Values(vec![name.to_string()]),
             _ => Argument::Values(Vec::new()),
@@ -265,9 +290,16 @@ impl Evaluator<'_> {
             _ => return Err(self.failure(format!("`quantized::{name}` is not supported"))),
         };
         let y = if has_relu { self.relu(&y)? } else { y };
-        // Activations are `quint8`, 13, unless they are known to be something else.
-        let dtype = self.grid(&first).map_or(13, |grid| grid.dtype);
         let own = self.grid(&first);
+        let dtype = match (&own, base) {
+            (Some(grid), _) => grid.dtype,
+            // Kernels of products reject any other type of activations (`qlinear.cpp`, `qconv.cpp`).
+            (None, "linear" | "conv1d" | "conv2d" | "conv3d") => QUINT8,
+            (None, _) => {
+                let what = format!("`quantized::{name}` of a tensor whose element type is unknown");
+                return Err(self.failure(what));
+            }
+        };
         let number = |value: &Value, own: Option<&Value>| match (value, own) {
             (Value::None, Some(own)) => own.clone(),
             (value, _) => value.clone(),
@@ -299,8 +331,8 @@ impl Evaluator<'_> {
     fn dynamic(&mut self, x: &Value, reduces: bool) -> Outcome {
         let name = self.variable(x)?;
         let most = if reduces { 127 } else { 255 };
-        let dtype = lodstone_schema::torch::script_type(13).unwrap_or(lodstone_model::DType::Uint8);
-        let dtype = AttributeValue::Type(Box::new(lodstone_model::ValueType::Scalar(dtype)));
+        let dtype = lodstone_model::ValueType::Scalar(lodstone_model::DType::Uint8);
+        let dtype = AttributeValue::Type(Box::new(dtype));
         let arguments = vec![
             ("input".to_owned(), Argument::Values(vec![name.to_string()])),
             ("quant_min".to_owned(), longs(0)),

@@ -63,7 +63,7 @@ fn convolution(n: &mut Node<'_>) -> Outcome {
 fn arranged(n: &mut Node<'_>, index: usize) -> Outcome<Value> {
     let value = n.raw(index)?;
     let layout = layout(n)?;
-    n.to_front(&value, layout)
+    n.channels_first(&value, layout)
 }
 
 fn channelwise(n: &mut Node<'_>) -> Outcome {
@@ -92,7 +92,7 @@ fn convolved(n: &mut Node<'_>, filter: &Value, bias: &Value) -> Outcome {
     let result = n.out(0)?;
     let value = n.quantized(&value, &result)?;
     let layout = layout(n)?;
-    let value = n.from_front(&value, layout)?;
+    let value = n.in_layout(&value, layout)?;
     n.put_raw(0, &value)
 }
 

@@ -1,12 +1,12 @@
 //! Matrix products.
 
-use lodstone_model::{DType, Tensor};
+use lodstone_model::DType;
 use lodstone_schema::glow::Type;
 use lodstone_schema::numbers::length;
-use lodstone_store::Blob;
 
 use super::node::{Node, Outcome, Rule};
 use crate::glow::elements::{floats_of, ints_of};
+use crate::onnx::quantization::{Bounds, Rounding, Scale};
 use crate::onnx::recurrence::Cell;
 use crate::onnx::{Value, float, int};
 
@@ -60,27 +60,6 @@ fn fully_connected(n: &mut Node<'_>) -> Outcome {
     n.put(0, &value)
 }
 
-/// Dequantizes integers with a scale and an offset for each index of the first dim: `[rows, ..]`.
-pub(super) fn by_row(
-    n: &mut Node<'_>,
-    value: &Value,
-    scales: &Value,
-    offsets: &Value,
-) -> Outcome<Value> {
-    // Zero points of `DequantizeLinear` have the type of the integers; Glow's offsets are wider.
-    let mut dims = vec![1; value.rank()?.count()];
-    if let (Some(rows), Some(first)) = (value.dims()?.first(), dims.first_mut()) {
-        *first = *rows;
-    }
-    let wide = n.cast(value, DType::Int32)?;
-    let offsets = n.cast(offsets, DType::Int32)?;
-    let offsets = n.reshape(&offsets, &dims)?;
-    let scales = n.reshape(scales, &dims)?;
-    let steps = n.sub(&wide, &offsets)?;
-    let steps = n.cast(&steps, DType::Float32)?;
-    n.mul(&steps, &scales)
-}
-
 /// Dequantizes by row, with `DequantizeLinear` if zero points can hold the known offsets.
 pub(super) fn dequantized_by_row(
     n: &mut Node<'_>,
@@ -88,16 +67,8 @@ pub(super) fn dequantized_by_row(
     scales: &Value,
     offsets: &Value,
 ) -> Outcome<Value> {
-    let known = n.constant(offsets).filter(|_| value.dtype() == DType::Int8).and_then(ints_of);
-    let narrow = |offset: &i32| i8::try_from(*offset).map(i8::cast_unsigned).ok();
-    let zeros: Option<Vec<u8>> = known.and_then(|all| all.iter().map(narrow).collect());
-    if let Some(zeros) = zeros {
-        let tensor = Tensor::dense(DType::Int8, vec![zeros.len() as u64], Blob::memory(zeros));
-        let zeros = n.tensor(tensor, offsets.name());
-        let inputs = [value, scales, &zeros];
-        return n.call("DequantizeLinear", &inputs, [int("axis", 0)]);
-    }
-    by_row(n, value, scales, offsets)
+    let known = n.constant(offsets).and_then(ints_of);
+    n.dequantized_rows_by(value, scales, (offsets, known))
 }
 
 /// Dequantizes a 32-bit bias with a scale for each element, with `DequantizeLinear` if that scale is the product of the
@@ -117,7 +88,7 @@ pub(super) fn dequantized_bias(
     let fits = is_product && n.constant(offsets).and_then(ints_of).is_some_and(is_zero);
     match fits && bias.dtype() == DType::Int32 {
         true => Ok(n.call("DequantizeLinear", &[bias, scales], [int("axis", 0)])?),
-        false => by_row(n, bias, scales, offsets),
+        false => n.dequantized_rows(bias, scales, offsets),
     }
 }
 
@@ -135,12 +106,7 @@ fn rowwise(n: &mut Node<'_>) -> Outcome {
 fn dynamically(n: &mut Node<'_>, input: &Value) -> Outcome<Value> {
     let (symmetric, by_row) = (n.flag("IsSymmetric")?, n.flag("IsPerBatchElement")?);
     let axes: &[i64] = if by_row { &[1] } else { &[0, 1] };
-    let least = n.reduce("ReduceMin", input, axes, true)?;
-    let most = n.reduce("ReduceMax", input, axes, true)?;
-    // Zero must be representable.
-    let zero = n.number(DType::Float32, 0.0)?;
-    let mut least = n.call("Min", &[&least, &zero], [])?;
-    let mut most = n.call("Max", &[&most, &zero], [])?;
+    let [mut least, mut most] = n.range_with_zero(input, axes, true)?;
     if symmetric {
         let other = n.call("Neg", &[&least], [])?;
         most = n.call("Max", &[&most, &other], [])?;
@@ -150,24 +116,19 @@ fn dynamically(n: &mut Node<'_>, input: &Value) -> Outcome<Value> {
     // If quantization is symmetric, -128 is not used.
     let steps = n.number(DType::Float32, if symmetric { 254.0 } else { 255.0 })?;
     let scale = n.div(&range, &steps)?;
-    // If all elements are zero, any scale will do.
-    let is_none = n.call("Equal", &[&scale, &zero], [])?;
-    let any = n.number(DType::Float32, 0.1)?;
-    let scale = n.choose(&is_none, &any, &scale)?;
+    let scale = n.unless_zero(&scale, 0.1)?;
     let offset = if symmetric {
-        zero
+        n.number(DType::Float32, 0.0)?
     } else {
         let start = n.div(&least, &scale)?;
         let start = n.call("Round", &[&start], [])?;
         let first = n.number(DType::Float32, -128.0)?;
         n.sub(&first, &start)?
     };
-    let steps = n.div(input, &scale)?;
-    let steps = n.add(&steps, &offset)?;
-    let steps = n.call("Round", &[&steps], [])?;
-    let steps = super::elementwise::clipped(n, &steps, -128.0, 127.0)?;
-    let steps = n.sub(&steps, &offset)?;
-    n.mul(&steps, &scale)
+    let (by, rounding) = (Scale::DivideBy(&scale), Rounding::EvenAfterZero);
+    let steps = n.steps_of(input, by, Some(&offset), rounding)?;
+    let steps = n.bounded(&steps, Bounds::of(DType::Int8)?, DType::Float32)?;
+    n.numbers_of(&steps, Some(&offset), Scale::MultiplyBy(&scale))
 }
 
 fn dynamic(n: &mut Node<'_>) -> Outcome {

@@ -6,9 +6,10 @@
 use std::ops::{Deref, DerefMut};
 
 use lodstone_model::{AttributeValue, DType, Op, Tensor};
-use lodstone_schema::glow::{ElemKind, Type};
+use lodstone_schema::glow::Type;
 use lodstone_schema::{Code, Finding};
 
+use crate::onnx::quantization::Grid;
 use crate::onnx::{Graph, Value, int};
 
 /// The result of a rule. A node without an equivalent in ONNX is rejected with [`Code::NoEquivalent`].
@@ -229,74 +230,28 @@ impl<'a> Node<'a> {
 
     /// Dequantizes a value of a type.
     pub(super) fn dequantized(&mut self, value: &Value, ty: &Type) -> Outcome<Value> {
-        if ty.kind.is_fused() {
-            return no_equivalent("its rows end with their own scales");
-        }
-        let Some((scale, offset)) = ty.quantization else { return Ok(value.clone()) };
-        let scale = self.number(DType::Float32, f64::from(scale))?;
-        match zero_point(ty.kind, offset) {
-            Some(None) => Ok(self.call("DequantizeLinear", &[value, &scale], [])?),
-            Some(Some(zero)) => {
-                let zero = self.number(ty.kind.dtype(), f64::from(zero))?;
-                Ok(self.call("DequantizeLinear", &[value, &scale, &zero], [])?)
-            }
-            None => self.spelled(value, offset, &scale),
+        match grid_of(ty)? {
+            Some(grid) => self.graph.dequantized(value, grid),
+            None => Ok(value.clone()),
         }
     }
 
-    /// Dequantizes integers by arithmetic.
-    fn spelled(&mut self, value: &Value, offset: i32, scale: &Value) -> Outcome<Value> {
-        let wide = self.cast(value, DType::Int64)?;
-        let offset = self.long(i64::from(offset));
-        let steps = self.sub(&wide, &offset)?;
-        let steps = self.cast(&steps, DType::Float32)?;
-        self.mul(&steps, scale)
-    }
-
-    /// Returns the addend of a product of quantized inputs `of`, dequantized; `None` if one of them has several
-    /// scales.
-    ///
-    /// Runtimes that see `DequantizeLinear` of 32 bits there assume, without checking, that its scale is the product of
-    /// the others; if it is not, the addend is dequantized by arithmetic.
+    /// Returns the addend of a product of inputs `of`, dequantized; `None` if one of them has several scales.
     pub(super) fn added(&mut self, index: usize, of: Option<[usize; 2]>) -> Outcome<Value> {
         let GlowValue { value, ty } = self.given(index)?;
         let scale_of = |index: usize| self.given(index).ok()?.ty.quantization;
         let product = of.and_then(|[left, right]| Some(scale_of(left)?.0 * scale_of(right)?.0));
-        match ty.quantization {
-            Some((scale, offset)) if ty.kind == ElemKind::Int32Q && product != Some(scale) => {
-                let scale = self.number(DType::Float32, f64::from(scale))?;
-                self.spelled(value, offset, &scale)
-            }
-            _ => self.dequantized(value, ty),
+        match grid_of(ty)? {
+            Some(grid) => self.graph.addend(value, grid, product),
+            None => Ok(value.clone()),
         }
     }
 
     /// Quantizes a value to a type.
     pub(super) fn quantized(&mut self, value: &Value, ty: &Type) -> Outcome<Value> {
-        if ty.kind.is_fused() {
-            return no_equivalent("its rows end with their own scales");
-        }
-        let Some((scale, offset)) = ty.quantization else {
-            return self.cast(value, ty.kind.dtype());
-        };
+        let Some(grid) = grid_of(ty)? else { return self.cast(value, ty.kind.dtype()) };
         let value = self.cast(value, DType::Float32)?;
-        let scale = self.number(DType::Float32, f64::from(scale))?;
-        if ty.kind != ElemKind::Int32Q
-            && let Some(Some(zero)) = zero_point(ty.kind, offset)
-        {
-            let zero = self.number(ty.kind.dtype(), f64::from(zero))?;
-            return self.call("QuantizeLinear", &[&value, &scale, &zero], []);
-        }
-        // `float64` holds every 32-bit integer.
-        let steps = self.div(&value, &scale)?;
-        let steps = self.cast(&steps, DType::Float64)?;
-        let steps = self.plus(&steps, f64::from(offset))?;
-        let steps = self.call("Round", &[&steps], [])?;
-        let (least, most) = limits(ty.kind);
-        let least = self.number(DType::Float64, least)?;
-        let most = self.number(DType::Float64, most)?;
-        let steps = self.call("Clip", &[&steps, &least, &most], [])?;
-        self.cast(&steps, ty.kind.dtype())
+        self.graph.quantized(&value, grid)
     }
 
     /// Sets a result from a value that was computed in floats, or has the result's type.
@@ -379,26 +334,12 @@ impl<'a> Node<'a> {
     }
 }
 
-/// Returns the zero point of a type, if ONNX's operators can hold the offset. The inner `None` means that no zero point
-/// is needed.
-pub(super) fn zero_point(kind: ElemKind, offset: i32) -> Option<Option<i32>> {
-    match kind {
-        ElemKind::Int8Q => i8::try_from(offset).ok().map(|zero| Some(zero.into())),
-        ElemKind::UInt8Q => u8::try_from(offset).ok().map(|zero| Some(zero.into())),
-        ElemKind::Int16Q => i16::try_from(offset).ok().map(|zero| Some(zero.into())),
-        ElemKind::Int32Q if offset == 0 => Some(None),
-        _ => None,
+/// Returns the grid of a type, if it is quantized.
+pub(super) fn grid_of(ty: &Type) -> Outcome<Option<Grid>> {
+    if ty.kind.is_fused() {
+        return no_equivalent("its rows end with their own scales");
     }
-}
-
-/// Returns the smallest and the largest integer of a quantized type.
-fn limits(kind: ElemKind) -> (f64, f64) {
-    match kind {
-        ElemKind::Int8Q => (i8::MIN.into(), i8::MAX.into()),
-        ElemKind::Int16Q => (i16::MIN.into(), i16::MAX.into()),
-        ElemKind::Int32Q => (i32::MIN.into(), i32::MAX.into()),
-        // The nearest `f64` values within range.
-        ElemKind::Int64Q => (-9_223_372_036_854_775_808.0, 9_223_372_036_854_774_784.0),
-        _ => (0.0, u8::MAX.into()),
-    }
+    let grid =
+        |(scale, offset): (f32, i32)| Grid { scale, zero: offset.into(), dtype: ty.kind.dtype() };
+    Ok(ty.quantization.map(grid))
 }

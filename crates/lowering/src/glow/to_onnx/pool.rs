@@ -31,14 +31,14 @@ fn greatest(n: &mut Node<'_>) -> Outcome {
     let result = n.out(0)?;
     let value = n.raw_like(0, &result)?;
     let layout = layout(n)?;
-    let value = n.to_front(&value, layout)?;
+    let value = n.channels_first(&value, layout)?;
     let wants_places = n.is_read(1);
     let outputs = 1 + usize::from(wants_places);
     let attributes = windows(n)?;
     let outputs = n.emit("MaxPool", &[Some(&value)], attributes, outputs)?;
     let greatest = outputs.first();
     let greatest = greatest.ok_or_else(|| Finding::internal("`MaxPool` has no result"))?;
-    let greatest = n.from_front(greatest, layout)?;
+    let greatest = n.in_layout(greatest, layout)?;
     n.put_raw(0, &greatest)?;
     let Some(places) = outputs.get(1) else { return Ok(()) };
     let places = match layout {
@@ -71,14 +71,14 @@ fn renumbered(n: &mut Node<'_>, places: &Value) -> Outcome<Value> {
 fn average(n: &mut Node<'_>) -> Outcome {
     let value = n.raw(0)?;
     let layout = layout(n)?;
-    let value = n.to_front(&value, layout)?;
+    let value = n.channels_first(&value, layout)?;
     let value = n.dequantized(&value, n.ty(0)?)?;
     let [kernels, strides, pads] = windows(n)?;
     let counted = int("count_include_pad", n.int("CountIncludePads")?);
     let value = n.call("AveragePool", &[&value], [kernels, strides, pads, counted])?;
     let result = n.out(0)?;
     let value = n.quantized(&value, &result)?;
-    let value = n.from_front(&value, layout)?;
+    let value = n.in_layout(&value, layout)?;
     n.put_raw(0, &value)
 }
 

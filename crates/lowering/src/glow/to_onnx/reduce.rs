@@ -5,6 +5,7 @@ use lodstone_schema::glow::{ElemKind, Type};
 
 use super::node::{Node, Outcome, Rule};
 use crate::onnx::int;
+use crate::onnx::quantization::Grid;
 
 pub(super) const RULES: &[(&str, Rule)] = &[
     ("ArgMax", |n| position(n, "ArgMax")),
@@ -90,11 +91,8 @@ fn largest(n: &mut Node<'_>) -> Outcome {
 /// same integer again.
 fn keeps_order(ty: &Type) -> bool {
     let is_narrow = [ElemKind::Int8Q, ElemKind::UInt8Q, ElemKind::Int16Q].contains(&ty.kind);
-    let in_range = |(scale, offset): (f32, i32)| {
-        (f32::MIN_POSITIVE..1e30).contains(&scale)
-            && super::node::zero_point(ty.kind, offset).is_some()
-    };
-    is_narrow && ty.quantization.is_some_and(in_range)
+    let in_range = |grid: Grid| (f32::MIN_POSITIVE..1e30).contains(&grid.scale) && grid.is_linear();
+    is_narrow && super::node::grid_of(ty).is_ok_and(|grid| grid.is_some_and(in_range))
 }
 
 /// The root of the sum of squares; Glow computes no other power.

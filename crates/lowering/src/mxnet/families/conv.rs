@@ -124,9 +124,9 @@ fn convolution(node: &mut Node<'_>) -> Outcome {
     let windows = (&dilated(node)?, groups(node, "num_group")?);
     check_filters(node, &weight, 0, 1)?;
     let layout = node.layout(Some(windows.0.rank()))?;
-    let (x, weight) = (node.to_front(&x, layout)?, node.to_front(&weight, layout)?);
+    let (x, weight) = (node.channels_first(&x, layout)?, node.channels_first(&weight, layout)?);
     let y = convolved(node, "Conv", ([&x, &weight], bias.as_ref()), windows, None)?;
-    node.from_front(&y, layout)
+    node.in_layout(&y, layout)
 }
 
 fn deconvolution(node: &mut Node<'_>) -> Outcome {
@@ -134,7 +134,7 @@ fn deconvolution(node: &mut Node<'_>) -> Outcome {
     let (mut windows, groups) = (dilated(node)?, groups(node, "num_group")?);
     let count = windows.rank();
     let layout = node.layout(Some(count))?;
-    let (x, weight) = (node.to_front(&x, layout)?, node.to_front(&weight, layout)?);
+    let (x, weight) = (node.channels_first(&x, layout)?, node.channels_first(&weight, layout)?);
     check_filters(node, &weight, 1, groups)?;
     let target = node.each("target_shape", count, 0, 0)?;
     let mut adjust = ints("output_padding", &node.each("adj", count, 0, 0)?);
@@ -155,5 +155,5 @@ fn deconvolution(node: &mut Node<'_>) -> Outcome {
     let adjust = Some(adjust);
     let operands = ([&x, &weight], bias.as_ref());
     let y = convolved(node, "ConvTranspose", operands, (&windows, groups), adjust)?;
-    node.from_front(&y, layout)
+    node.in_layout(&y, layout)
 }

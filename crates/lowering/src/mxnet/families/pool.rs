@@ -52,7 +52,7 @@ pub(super) fn pooling(node: &mut Node<'_>) -> Outcome {
         false => Divisor::Inside,
     };
     let layout = node.layout(None)?;
-    let x = node.to_front(&x, layout)?;
+    let x = node.channels_first(&x, layout)?;
     let y = if node.attributes.flag("global_pool", false)? {
         node.attributes.ignore(&["kernel", "stride", "pad", "pooling_convention"]);
         global(node, &x, kind, p)?
@@ -68,7 +68,7 @@ pub(super) fn pooling(node: &mut Node<'_>) -> Outcome {
             _ => node.norm_pool(&x, &pool, exponent(p)?)?,
         }
     };
-    node.from_front(&y, layout)
+    node.in_layout(&y, layout)
 }
 
 fn exponent(p: Option<i64>) -> Outcome<i64> {

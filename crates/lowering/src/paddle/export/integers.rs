@@ -17,7 +17,7 @@ use super::scope::Bound;
 use super::walk::{Site, Walk};
 use crate::onnx::Value;
 use crate::paddle::operator::Outcome;
-use crate::paddle::quantize::{convert, holds_integers, step};
+use crate::paddle::quantize::holds_integers;
 
 /// The greatest integer of 8 bits.
 const GREATEST: f64 = 127.0;
@@ -119,17 +119,17 @@ impl<'p> Walk<'p> {
         }
         self.graph.begin(&end.op.kind);
         let graph = &mut self.graph;
-        let own = step(graph, &scale, GREATEST, false)?;
-        let x = convert(graph, "DequantizeLinear", &integers, &own, None)?;
+        let own = graph.step_of(&scale, GREATEST, false)?;
+        let x = graph.linear("DequantizeLinear", &integers, &own, None)?;
         let narrow = graph.cast(&weights, DType::Int8)?;
         let (step, axis) = match &scales {
             Scales::Channels(scales) => {
                 let rank = weights.rank()?.number();
-                (step(graph, scales, GREATEST, true)?, Some(rank - product.axis))
+                (graph.step_of(scales, GREATEST, true)?, Some(rank - product.axis))
             }
             Scales::Step(step) => (graph.number(scale.dtype(), *step)?, None),
         };
-        let weights = convert(graph, "DequantizeLinear", &narrow, &step, axis)?;
+        let weights = graph.linear("DequantizeLinear", &narrow, &step, axis)?;
         self.left_out.insert((site.block, number));
         let [x_name, weights_name] = product.factors;
         Ok(Some([(x_name, x), (weights_name, weights)]))

@@ -142,11 +142,11 @@ fn swapped(op: &mut Operator<'_>, value: &Value) -> Outcome<Value> {
 /// Returns the input and the output gradient, channels first.
 fn both(op: &mut Operator<'_>, layout: Layout) -> Outcome<(Value, Value)> {
     let (x, given) = (op.input("Input")?, op.gradient("Output")?);
-    Ok((op.to_front(&x, layout)?, op.to_front(&given, layout)?))
+    Ok((op.channels_first(&x, layout)?, op.channels_first(&given, layout)?))
 }
 
 fn put_input(op: &mut Operator<'_>, value: &Value, layout: Layout) -> Outcome {
-    let value = op.from_front(value, layout)?;
+    let value = op.in_layout(value, layout)?;
     op.put_gradient("Input", &value)
 }
 

@@ -78,7 +78,7 @@ fn pad_around(op: &mut Operator<'_>) -> Outcome {
 fn pixel_shuffle(op: &mut Operator<'_>) -> Outcome {
     let (given, factor) = (op.gradient("Out")?, op.int("upscale_factor")?);
     let layout = op.layout("data_format")?;
-    let given = op.to_front(&given, layout)?;
+    let given = op.channels_first(&given, layout)?;
     let [batch, channels, rows, columns] = given.dims()?[..] else {
         return Err(format!("expected images, found rank {}", given.rank()?).into());
     };
@@ -90,7 +90,7 @@ fn pixel_shuffle(op: &mut Operator<'_>) -> Outcome {
     let turned = op.transpose(&split, &[0, 1, 3, 5, 2, 4])?;
     let all = channels.saturating_mul(factor).saturating_mul(factor);
     let y = op.reshape(&turned, &[batch, all, down, across])?;
-    let y = op.from_front(&y, layout)?;
+    let y = op.in_layout(&y, layout)?;
     op.put_gradient("X", &y)
 }
 

@@ -88,7 +88,7 @@ fn put_scale(op: &mut Operator<'_>, given: &Value, normal: &Value, axes: &[i64])
 fn batch_norm(op: &mut Operator<'_>) -> Outcome {
     let (x, given) = (op.input("X")?, op.gradient("Y")?);
     let layout = op.layout("data_layout")?.of_rank(x.rank()?);
-    let (x, given) = (op.to_front(&x, layout)?, op.to_front(&given, layout)?);
+    let (x, given) = (op.channels_first(&x, layout)?, op.channels_first(&given, layout)?);
     let rank = x.rank()?;
     let axes = but_channels(rank);
     let fixed = op.flag("is_test")? || op.flag("use_global_stats")?;
@@ -121,7 +121,7 @@ fn batch_norm(op: &mut Operator<'_>) -> Outcome {
         true => op.mul(&scaled, &normal.inverse)?,
         false => normal.before(op, &scaled, &axes)?,
     };
-    let y = op.from_front(&y, layout)?;
+    let y = op.in_layout(&y, layout)?;
     op.put_gradient("X", &y)
 }
 
@@ -189,7 +189,7 @@ fn instance_norm(op: &mut Operator<'_>) -> Outcome {
 fn group_norm(op: &mut Operator<'_>) -> Outcome {
     let (x, given, groups) = (op.input("X")?, op.gradient("Y")?, op.int("groups")?);
     let layout = op.layout("data_layout")?;
-    let (x, given) = (op.to_front(&x, layout)?, op.to_front(&given, layout)?);
+    let (x, given) = (op.channels_first(&x, layout)?, op.channels_first(&given, layout)?);
     let dims = x.dims()?;
     let examples = *dims.first().ok_or("expected a batch dim, found none")?;
     let (mean, variance) = (op.input("Mean")?, op.input("Variance")?);
@@ -209,7 +209,7 @@ fn group_norm(op: &mut Operator<'_>) -> Outcome {
         None => normal.scaled(op, &scaled, &scaled, &[2])?,
     };
     let y = op.reshape(&y, &dims)?;
-    let y = op.from_front(&y, layout)?;
+    let y = op.in_layout(&y, layout)?;
     op.put_gradient("X", &y)
 }
 
@@ -228,10 +228,10 @@ fn norm(op: &mut Operator<'_>) -> Outcome {
 fn affine_channel(op: &mut Operator<'_>) -> Outcome {
     let (x, given) = (op.input("X")?, op.gradient("Out")?);
     let layout = op.layout("data_layout")?.of_rank(x.rank()?);
-    let (x, given) = (op.to_front(&x, layout)?, op.to_front(&given, layout)?);
+    let (x, given) = (op.channels_first(&x, layout)?, op.channels_first(&given, layout)?);
     put_scale(op, &given, &x, &but_channels(x.rank()?))?;
     let y = scaled(op, &given)?;
-    let y = op.from_front(&y, layout)?;
+    let y = op.in_layout(&y, layout)?;
     op.put_gradient("X", &y)
 }
 

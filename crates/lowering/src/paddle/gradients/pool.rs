@@ -24,13 +24,13 @@ const MAX_ELEMENTS: usize = 1 << 24;
 fn pool(op: &mut Operator<'_>) -> Outcome {
     let (x, given) = (op.input("X")?, op.gradient("Out")?);
     let layout = op.layout("data_format")?;
-    let (x, given) = (op.to_front(&x, layout)?, op.to_front(&given, layout)?);
+    let (x, given) = (op.channels_first(&x, layout)?, op.channels_first(&given, layout)?);
     let y = match (op.pools_maxima()?, op.flag("global_pooling")?) {
         (true, true) => greatest(op, &x, &given)?,
         (true, false) => maxima(op, &x, &given)?,
         (false, is_global) => means(op, &x, &given, is_global)?,
     };
-    let y = op.from_front(&y, layout)?;
+    let y = op.in_layout(&y, layout)?;
     op.put_gradient("X", &y)
 }
 

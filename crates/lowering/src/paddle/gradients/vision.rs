@@ -19,7 +19,7 @@ const MAX_ELEMENTS: i64 = 1 << 12;
 fn resize(op: &mut Operator<'_>, mode: &str, spatial: usize) -> Outcome {
     let (x, given) = (op.input("X")?, op.gradient("Out")?);
     let layout = op.layout("data_layout")?;
-    let (x, given) = (op.to_front(&x, layout)?, op.to_front(&given, layout)?);
+    let (x, given) = (op.channels_first(&x, layout)?, op.channels_first(&given, layout)?);
     let resizing = Resizing::of(op, &x, mode, spatial)?;
     let (dims, found) = (x.dims()?, given.dims()?);
     if dims.iter().chain(&found).skip(2).any(|dim| *dim > MAX_ELEMENTS) {
@@ -37,6 +37,6 @@ fn resize(op: &mut Operator<'_>, mode: &str, spatial: usize) -> Outcome {
         let sums = op.call("MatMul", &[&lines, &shares], [])?;
         y = op.transpose(&sums, &order)?;
     }
-    let y = op.from_front(&y, layout)?;
+    let y = op.in_layout(&y, layout)?;
     op.put_gradient("X", &y)
 }

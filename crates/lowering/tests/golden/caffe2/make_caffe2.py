@@ -238,4 +238,18 @@ case("sparse_open", [op("SparseToDense", ["i", "v"], ["a"])], {"i": np.array([1,
 case("mask_row", [op("SparseToDenseMask", ["i", "v", "d"], ["a"], mask=[2, 5, 7])], {"i": np.array([5, 2, 9], np.int64), "v": rnd(3, 2), "d": rnd(2)})
 case("given_fills", [op("GivenTensorBoolFill", [], ["a"], shape=[2, 2], values=[True, False, False, True]), op("GivenTensorIntFill", [], ["b"], shape=[3], values=[1, -2, 3]), op("GivenTensorInt64Fill", [], ["c"], shape=[2], values=[5, -6]), op("UniformFill", ["x"], ["d"], min=2.0, max=2.000001), op("GaussianFill", ["x"], ["e"], mean=3.0, std=0.0), op("Bucketize", ["x"], ["f"], boundaries=[-0.5, 0.1, 0.6]), op("Copy", ["x"], ["h"]), op("Free", ["h"], ["h"])], {"x": rnd(2, 3)}, outputs=list("abcdef"))
 case("weighted_lengths_4", [op("SparseLengthsWeightedSumFused4BitRowwise", ["q", "w", "i", "l"], ["y"])], {"i": indices, "l": lengths, "w": rnd(5)}, {"q": fused_4}, tolerance=2e-3)
+# Sums and products of integers. Their results are rounded like those of gemmlowp, up to a step from the nearest.
+quantized = [op("Int8Quantize", ["x"], ["q"], Y_scale=0.02, Y_zero_point=128), op("Int8Quantize", ["y"], ["r"], Y_scale=0.01, Y_zero_point=7)]
+sums = [op(kind, ["q", "r"], [f"{name}q"], Y_scale=0.03, Y_zero_point=100) for kind, name in zip(["Int8Add", "Int8AddRelu", "Int8Sum", "Int8SumRelu"], "abcd")]
+case("int8_sums", quantized + sums + [op("Int8Dequantize", [f"{name}q"], [name]) for name in "abcd"], {"x": rnd(2, 3, 3, 2), "y": rnd(2, 3, 3, 2, low=0)}, outputs=list("abcd"), tolerance=0.031)
+weight = bytes(RANDOM.randint(0, 256, 12).astype(np.uint8))
+case("int8_fc", [quantized[0], op("Int8FC", ["q", "w", "b"], ["p"], Y_scale=0.04, Y_zero_point=90), op("Int8Dequantize", ["p"], ["a"])], {"x": rnd(5, 4)}, init=[
+    op("Int8GivenTensorFill", [], ["w"], shape=[3, 4], values=weight, Y_scale=0.01, Y_zero_point=120),
+    op("Int8GivenIntTensorFill", [], ["b"], shape=[3], values=[100, -2000, 0], Y_scale=0.02 * 0.01, Y_zero_point=0),
+], tolerance=0.041)
+case("int8_conv_relu", [quantized[0], op("Int8ConvRelu", ["q", "w", "b"], ["p"], kernel=2, order="NHWC", Y_scale=0.05, Y_zero_point=120), op("Int8Dequantize", ["p"], ["a"])], {"x": rnd(1, 4, 4, 3)}, init=[
+    op("Int8GivenTensorFill", [], ["w"], shape=[1, 2, 2, 3], values=weight, Y_scale=0.01, Y_zero_point=127),
+    op("Int8GivenIntTensorFill", [], ["b"], shape=[1], values=[300], Y_scale=0.02 * 0.01, Y_zero_point=0),
+], tolerance=0.051)
+case("conv_relu", [op("ConvRelu", ["x", "w", "b"], ["y"], kernel=3, stride=2, pad=1)], {"x": rnd(1, 2, 5, 4)}, {"w": rnd(3, 2, 3, 3), "b": rnd(3)})
 (HERE / "cases.json").write_text(json.dumps(CASES, indent=1) + "\n")

@@ -1395,4 +1395,53 @@ several("q_parts", [
     lambda: eight(lambda q, l, h: S.contrib.quantized_flatten(q, l, h)),
     lambda: eight(lambda q, l, h: S.contrib.quantized_pooling(q, l, h, kernel=(2, 2), stride=(2, 2), pool_type="max")),
 ], bounds)
+
+
+# Quantized operators by oneDNN, whose ranges are not symmetric; MXNET_SUBGRAPH_BACKEND must be NONE.
+eights = np.random.RandomState(8)
+signed = lambda *s: eights.randint(-127, 128, s).astype("int8")
+unsigned = lambda *s: eights.randint(0, 256, s).astype("uint8")
+ends = lambda *numbers: {name: np.array([number], "f") for name, number in zip("lmrsuv", numbers)}
+Q = S.contrib
+left, right = (v("l"), v("m")), (v("r"), v("s"))
+calibrated = {"min_calib_range": -0.7, "max_calib_range": 1.0}
+mixed = ends(-0.8, 1, -0.5, 0.4, -0.1, 0.2)
+four = {k: mixed[k] for k in "lmrs"}
+
+
+def eight_bits(name, outs, ins):
+    case("quantized_" + name, outs, ins)
+
+
+for name, make in (("signed", signed), ("unsigned", unsigned)):
+    pair = {"a": make(3, 5), "b": make(3, 5)}
+    add = lambda name, **k: Q.quantized_elemwise_add(a, b, *left, *right, name=name, **k)
+    eight_bits("add_" + name, [add("open"), add("calibrated", **calibrated)], {**pair, **four})
+    dense = {"a": make(4, 6), "w": signed(3, 6), "b": signed(3)}
+    fc = lambda name, *i, **k: Q.quantized_fully_connected(*i, num_hidden=3, name=name, **k)
+    fc = fc("y", a, v("w"), b, *left, *right, v("u"), v("v"))
+    eight_bits("dense_" + name, fc, {**dense, **mixed})
+    statistics = {"gamma": R(2), "beta": R(2)}
+    norm = Q.quantized_batch_norm(a, v("gamma"), v("beta"), v("mean"), v("var"), *left, fix_gamma=False, eps=1e-3, name="y", **calibrated)
+    eight_bits("norm_" + name, norm, {"a": make(1, 2, 3, 4), **statistics, **{k: mixed[k] for k in "lm"}})
+    words = ("int8", "uint8")
+    x = R(4, 6)
+    types = [f(t) for t in words for f in (
+        lambda t: Q.quantize(d, *left, out_type=t, name="first_" + t),
+        lambda t: Q.quantize_v2(d, out_type=t, name="second_" + t),
+        lambda t: Q.quantize_v2(d, out_type=t, min_calib_range=0.2, max_calib_range=0.9, name="above_" + t))]
+    if make is signed:
+        eight_bits("types", types, {"data": x, **{k: mixed[k] for k in "lm"}})
+    eight_bits("numbers_" + name, Q.dequantize(a, *left, name="y"), {"a": make(3, 5), **{k: mixed[k] for k in "lm"}})
+mul = lambda name, **k: Q.quantized_elemwise_mul(lhs=a, rhs=b, lhs_min=left[0], lhs_max=left[1], rhs_min=right[0], rhs_max=right[1], name=name, **k)
+eight_bits("mul", [mul("open"), mul("calibrated", **calibrated), mul("floats", enable_float_output=True)], {"a": signed(3, 5), "b": signed(3, 5), **four})
+wide = eights.randint(-(2**30), 2**30, (4, 6)).astype("int32")
+requantize = [Q.requantize(a, *left, name="open"), Q.requantize(a, *left, name="calibrated", **calibrated),
+              Q.requantize(a, *left, out_type="auto", min_calib_range=0.1, max_calib_range=0.3, name="above")]
+eight_bits("wide", requantize, {"a": wide, **{k: mixed[k] for k in "lm"}})
+conv = dict(kernel=(3, 3), num_filter=4)
+image = {"a": unsigned(1, 2, 5, 5), "w": signed(4, 2, 3, 3)}
+eight_bits("conv", Q.quantized_conv(data=a, weight=v("w"), min_data=left[0], max_data=left[1], min_weight=right[0], max_weight=right[1], no_bias=True, name="y", **conv), {**image, **four})
+eight_bits("conv_bias", Q.quantized_conv(a, v("w"), b, *left, *right, v("u"), v("v"), name="y", **conv), {**image, "b": signed(4), **mixed})
+eight_bits("embedding", Q.quantized_embedding(a, v("w"), *left, input_dim=4, output_dim=3, name="y"), {"a": np.array([0, 3, 1], "f"), "w": signed(4, 3), **{k: mixed[k] for k in "lm"}})
 print(n[0])

@@ -508,6 +508,10 @@ def quantized():
     case("q_per_channel", lambda x, s: q.dequantize_per_channel(q.quantize_per_channel(x, s, torch.zeros(3, dtype=torch.int64), 0, -127, 127, torch.int8), s, torch.zeros(3, dtype=torch.int64), 0, -127, 127, torch.int8), R(3, 4), P(3) * 0.05, core=False)
     case("fake_quantize", lambda x: torch.fake_quantize_per_tensor_affine(x, 0.1, 2, -8, 7), R(3, 4))
     case("fake_quantize_channel", lambda x, s: torch.fake_quantize_per_channel_affine(x, s, torch.zeros(4, dtype=torch.int32), 1, -8, 7), R(3, 4), P(4) * 0.1)
+    steps = torch.arange(-6, 6).reshape(3, 4) * 0.3
+    case("q_choose", lambda x: (*q.choose_qparams(x, -128, 127, 1e-6, torch.int8), *q.choose_qparams(x + 5, 0, 255, 1e-6, torch.uint8), *q.choose_qparams(x * 0, -127, 127, 0.25, torch.int8)), steps, core=False)
+    zeros = torch.tensor([0.5, -1.25, 3.0, 0.0])
+    case("fake_quantize_float_zeros", lambda x, s, z: torch.fake_quantize_per_channel_affine(x, s, z, 1, -8, 7), steps, torch.tensor([0.3, 0.6, 0.25, 0.15]), zeros)
 
 
 def vision():
