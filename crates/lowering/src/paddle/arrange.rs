@@ -5,6 +5,7 @@ use lodstone_schema::numbers::{exact, length};
 use lodstone_schema::paddle::Release;
 
 use super::operator::{Operator, Outcome, Rule};
+use crate::onnx::indexing::{BEYOND, Bounds, Spans};
 use crate::onnx::layout::Layout;
 use crate::onnx::windows::{Pads, Rounding, Windows};
 use crate::onnx::{Value, int, text};
@@ -82,21 +83,20 @@ fn crop(op: &mut Operator<'_>) -> Outcome {
     let ends = match (dims.info().ints(), starts.info().ints()) {
         (Some(dims), Some(starts)) => {
             let end = |(dim, start): (&i64, &i64)| match dim {
-                ..0 => i64::MAX,
+                ..0 => BEYOND,
                 dim => start.saturating_add(*dim),
             };
             let ends: Vec<i64> = dims.iter().zip(&starts).map(end).collect();
             op.longs(&ends)
         }
         _ => {
-            let (zero, last) = (op.long(0), op.long(i64::MAX));
+            let (zero, last) = (op.long(0), op.long(BEYOND));
             let is_rest = op.call("Less", &[&dims, &zero], [])?;
             let ends = op.add(&starts, &dims)?;
             op.choose(&is_rest, &last, &ends)?
         }
     };
-    let axes = op.longs(&axes);
-    let y = op.call("Slice", &[&x, &starts, &ends, &axes], [])?;
+    let y = op.sliced(&x, &Spans { axes, starts, ends, steps: None }, Bounds::Within)?;
     op.put("Out", &y)
 }
 
@@ -119,9 +119,7 @@ fn repeat_as(op: &mut Operator<'_>) -> Outcome {
 
 fn flip(op: &mut Operator<'_>) -> Outcome {
     let (x, axes) = (op.input("X")?, op.ints("axis")?);
-    let many = axes.len();
-    let all = [&*vec![-1; many], &*vec![-i64::MAX; many], &*vec![-1; many]];
-    let y = if axes.is_empty() { x } else { op.steps(&x, &axes, all)? };
+    let y = op.reversed(&x, &axes)?;
     op.put("Out", &y)
 }
 
@@ -266,27 +264,21 @@ fn pixel_shuffle(op: &mut Operator<'_>) -> Outcome {
 /// Elements shifted beyond the end of a dim reenter at its beginning; without axes, the tensor is flattened first.
 pub(super) fn roll(op: &mut Operator<'_>) -> Outcome {
     let x = op.input("X")?;
-    let shifts = match op.optional("ShiftsTensor")? {
-        Some(_) => op.known("ShiftsTensor")?,
-        None => op.ints("shifts")?,
-    };
     let axes = op.ints("axis")?;
+    let shifts = op.numbers("", "ShiftsTensor", "shifts")?;
+    let shifts = op.sizes_in(&shifts)?;
     let (mut y, axes) = match axes.is_empty() {
         true => (op.reshape(&x, &[-1])?, vec![0]),
         false => (x.clone(), axes),
     };
     if axes.len() != shifts.len() {
-        return Err(format!("expected one shift for each of {axes:?}, found {shifts:?}").into());
+        return Err(
+            format!("expected one shift for each of {axes:?}, found {}", shifts.len()).into()
+        );
     }
     for (axis, shift) in axes.into_iter().zip(shifts) {
         let axis = op.place(axis, &y)?;
-        let dim = op.known_dim(&y, axis)?;
-        // An empty dim has nothing to roll.
-        if let Some(shift @ 1..) = shift.checked_rem_euclid(dim) {
-            let (head, tail) =
-                (op.slice(&y, axis, dim - shift, dim)?, op.slice(&y, axis, 0, dim - shift)?);
-            y = op.concat(&[&head, &tail], axis)?;
-        }
+        y = op.rolled(&y, axis, &shift)?;
     }
     let y = op.reshape_as(&y, &x)?;
     op.put("Out", &y)
@@ -297,12 +289,12 @@ pub(super) fn strided_slice(op: &mut Operator<'_>) -> Outcome {
     let starts = op.numbers("StartsTensorList", "StartsTensor", "starts")?;
     let ends = op.numbers("EndsTensorList", "EndsTensor", "ends")?;
     let steps = op.numbers("StridesTensorList", "StridesTensor", "strides")?;
-    let ends = match op.is_older_than(Release::new(3, 0)) {
-        true => backward_ends(op, &x, &axes, &ends, &steps)?,
-        false => ends,
+    let bounds = match op.is_older_than(Release::new(3, 0)) {
+        true => Bounds::BeforeFirst,
+        false => Bounds::Clamped,
     };
-    let axes = op.longs(&axes);
-    let mut y = op.call("Slice", &[&x, &starts, &ends, &axes, &steps], [])?;
+    let spans = Spans { axes, starts, ends, steps: Some(steps) };
+    let mut y = op.sliced(&x, &spans, bounds)?;
     let gone = op.ints("decrease_axis")?;
     if !gone.is_empty() {
         let gone = op.longs(&gone);
@@ -310,33 +302,6 @@ pub(super) fn strided_slice(op: &mut Operator<'_>) -> Outcome {
     }
     let y = op.scalar(&y)?;
     op.put("Out", &y)
-}
-
-/// With negative steps, -1 is before the first element, and smaller ends are clamped to the first element. Since 3.0, they
-/// are as in ONNX.
-fn backward_ends(
-    op: &mut Operator<'_>,
-    x: &Value,
-    axes: &[i64],
-    ends: &Value,
-    steps: &Value,
-) -> Outcome<Value> {
-    let (Some(known), Some(steps)) = (ends.info().ints(), steps.info().ints()) else {
-        return Ok(ends.clone());
-    };
-    if steps.iter().all(|step| *step > 0) {
-        return Ok(ends.clone());
-    }
-    let end = |((axis, end), step): ((&i64, &i64), &i64)| match (*end, *step) {
-        (-1, ..0) => Ok(-i64::MAX),
-        (..0, ..0) => {
-            let dim = op.known_dim(x, op.place(*axis, x)?)?;
-            Ok(if end.saturating_add(dim) < 0 { 0 } else { *end })
-        }
-        (end, _) => Ok(end),
-    };
-    let ends = axes.iter().zip(&known).zip(&steps).map(end).collect::<Outcome<Vec<_>>>()?;
-    Ok(op.longs(&ends))
 }
 
 /// Repeats and dims are aligned at the end; missing ones are 1.
@@ -380,13 +345,7 @@ fn unstack(op: &mut Operator<'_>, slot: &str) -> Outcome {
         // There is an output for each part.
         None => op.results(slot),
     };
-    let parts = usize::try_from(count).ok().filter(|parts| (1..1 << 16).contains(parts));
-    let parts = parts.ok_or_else(|| format!("expected at least 1 part, found {count}"))?;
-    let attributes = [int("axis", axis), int("num_outputs", count)];
-    let parts = op.emit("Split", &[Some(&x)], attributes, parts)?;
-    let gone = op.longs(&[axis]);
-    let part = |part: &Value| op.call("Squeeze", &[part, &gone], []);
-    let parts = parts.iter().map(part).collect::<Outcome<Vec<_>>>()?;
+    let parts = op.unstacked(&x, axis, count)?;
     op.put_all(slot, &parts)
 }
 

@@ -72,9 +72,9 @@ fn concat(n: &mut Node<'_>) -> Outcome {
 
 fn flip(n: &mut Node<'_>) -> Outcome {
     let axis = n.axis("Axis", 0)?;
-    let (first, end, axes) = (n.longs(&[-1]), n.longs(&[i64::MIN]), n.longs(&[axis]));
-    let step = n.longs(&[-1]);
-    n.moved("Slice", &[&first, &end, &axes, &step], [])
+    let value = n.raw_like(0, &n.out(0)?)?;
+    let value = n.reversed(&value, &[axis])?;
+    n.put_raw(0, &value)
 }
 
 /// Writes `Small`, repeated `Count` times along an axis, into `Big`.
@@ -111,9 +111,7 @@ fn insert(n: &mut Node<'_>) -> Outcome {
             let ends: Vec<i64> = starts.iter().zip(&inner).map(|(start, n)| start + n).collect();
             around = n.slices(&around, &in_front, starts, &ends)?;
         }
-        let before = n.slice(&around, axis, 0, first)?;
-        let behind = n.slice(&around, axis, end, all)?;
-        middle = n.concat(&[&before, &middle, &behind], axis)?;
+        middle = n.replaced(&around, axis, [first, end], &middle)?;
     }
     n.put_raw(0, &middle)
 }

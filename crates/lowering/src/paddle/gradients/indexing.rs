@@ -97,13 +97,11 @@ fn pixel_shuffle(op: &mut Operator<'_>) -> Outcome {
 /// Overwritten elements have gradient 0; updates get the gradients at their positions.
 fn scatter(op: &mut Operator<'_>) -> Outcome {
     let (ids, given) = (op.input("Ids")?, op.gradient("Out")?);
-    let ids = op.cast(&ids, DType::Int64)?;
     let ids = op.reshape(&ids, &[-1])?;
     let updates = op.gather(&given, &ids, 0)?;
     if op.wants_gradient("X") {
         let none = op.filled_like(&updates, 0.0)?;
-        let ids = op.unsqueeze(&ids, &[-1])?;
-        let x = op.call("ScatterND", &[&given, &ids, &none], [])?;
+        let x = op.put_rows(&given, &ids, &none, "none")?;
         op.put_gradient("X", &x)?;
     }
     op.put_gradient("Updates", &updates)
