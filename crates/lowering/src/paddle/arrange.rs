@@ -290,7 +290,7 @@ pub(super) fn strided_slice(op: &mut Operator<'_>) -> Outcome {
     let ends = op.numbers("EndsTensorList", "EndsTensor", "ends")?;
     let steps = op.numbers("StridesTensorList", "StridesTensor", "strides")?;
     let bounds = match op.is_older_than(Release::new(3, 0)) {
-        true => Bounds::BeforeFirst,
+        true => Bounds::ToFirst,
         false => Bounds::Clamped,
     };
     let spans = Spans { axes, starts, ends, steps: Some(steps) };

@@ -27,7 +27,7 @@ fn set_value(op: &mut Operator<'_>) -> Outcome {
             _ => steps,
         };
         let spans = Spans { axes, starts, ends, steps: Some(steps) };
-        op.sliced(&indices, &spans, Bounds::Clamped)?
+        op.sliced(&indices, &spans, Bounds::BeforeFirst)?
     };
     let values = values(op, x.dtype())?;
     let values = broadcast(op, &values, &slice)?;

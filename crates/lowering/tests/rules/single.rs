@@ -117,9 +117,9 @@ impl Single {
         inputs.map(|(index, (_, tensor))| (format!("x{index}"), tensor.clone())).collect()
     }
 
-    /// Evaluates the operator of MXNet or PyTorch.
+    /// Evaluates the operator of MXNet, Caffe2 or PyTorch.
     fn evaluated(&self, dialect: Dialect) -> Result<Vec<Tensor>, String> {
-        let op = self.op(dialect == Dialect::Mxnet);
+        let op = self.op(dialect != Dialect::Torch);
         let named = self.named();
         let mut block = Block { parent: -1, ..Block::default() };
         block.vars.extend(named.iter().map(|(name, tensor)| Var {
@@ -128,7 +128,7 @@ impl Single {
             ..Var::default()
         }));
         block.outputs = op.writes().map(str::to_owned).collect();
-        if dialect == Dialect::Torch {
+        if dialect != Dialect::Mxnet {
             block.inputs = named.iter().map(|(name, _)| name.clone()).collect();
         }
         block.ops.push(op);
@@ -139,6 +139,10 @@ impl Single {
 
     pub(crate) fn mxnet(&self) -> Result<Vec<Tensor>, String> {
         self.evaluated(Dialect::Mxnet)
+    }
+
+    pub(crate) fn caffe2(&self) -> Result<Vec<Tensor>, String> {
+        self.evaluated(Dialect::Caffe2)
     }
 
     pub(crate) fn torch(&self) -> Result<Vec<Tensor>, String> {

@@ -4,10 +4,11 @@
 //! |---|---|---|
 //! | PyTorch, `slice` | Python's rule: bounds below 0 count from the end, and are then clamped; steps are positive | `aten::slice` of 2.15 |
 //! | PyTorch, `narrow` | a start below 0 counts from the end; elements beyond the dim are an error | `torch.narrow(arange(5), 0, 3, 4)` |
-//! | MXNet 1.9.1, `slice`, `_slice_assign` | Python's rule, with negative steps and `None` | `matrix_op-inl.h`, `GetIndexRange` |
+//! | MXNet 1.9.1, `slice`, `_slice_assign` | Python's rule, with negative steps and `None`: backwards from -7, there are no elements of 5 | `matrix_op-inl.h`, `GetIndexRange` |
 //! | MXNet 1.9.1, `slice_axis` | bounds outside of the dim, and spans without elements, are errors | `matrix_op-inl.h`, `GetSliceAxisParams` |
-//! | PaddlePaddle 2.6, `slice`, `set_value` | Python's rule | `phi/kernels/funcs/slice_utils.h` |
-//! | PaddlePaddle up to 2.6, `strided_slice` | backwards, an end of -1 is before the first element, and one below `-dim` is the first element: 4 to -9 has four elements of 5 | `phi/kernels/funcs/strided_slice.h` |
+//! | PaddlePaddle 2.6, `slice` | Python's rule | `phi/kernels/funcs/slice_utils.h` |
+//! | PaddlePaddle 2.6, `set_value` | backwards, a start below `-dim` is the first element, and an end of -1 or below `-dim` is before it: 4 to -1 are all elements of 5 | `slice_utils.h`, `CheckAndUpdateSliceAttrs` |
+//! | PaddlePaddle up to 2.6, `strided_slice` | as `set_value`, but an end below `-dim` is the first element: 4 to -9 are four elements of 5 | `phi/kernels/funcs/strided_slice.h` |
 //! | PaddlePaddle 3.0, `strided_slice` | Python's rule | `pir::strided_slice` cases |
 //! | Caffe2, `Slice` | bounds below 0 count from behind the last element: -1 is the end, and -2 before the last element. Bounds beyond the dim are clamped to it; those below it are errors | `slice_op.h` of 1.9.1 |
 //! | PyTorch, `split` | sections of a size, of which the last may be shorter | `aten::split` of 2.15 |

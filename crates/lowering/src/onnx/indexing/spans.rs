@@ -1,4 +1,7 @@
 //! Spans of elements along axes.
+//!
+//! `Slice` clamps a start below `-dim` to the first element, and an end to before it. Backwards, such a start would thus select
+//! an element, which only some frameworks do: what is emitted does not depend on it.
 
 use lodstone_schema::Finding;
 use lodstone_schema::places::at;
@@ -15,8 +18,10 @@ pub(crate) enum Bounds {
     Within,
     /// Those below 0 count from behind the last element: -1 is the end.
     BehindLast,
-    /// As `Clamped`, but backwards, an end of -1 is before the first element, and one below `-dim` is the first element.
+    /// As `Clamped`, but backwards, a start below `-dim` is the first element, and an end of -1 or below `-dim` is before it.
     BeforeFirst,
+    /// As `BeforeFirst`, but an end below `-dim` is the first element.
+    ToFirst,
 }
 
 /// Elements along an axis. Without bounds, it begins or ends with the dim.
@@ -63,7 +68,10 @@ impl Bounds {
             Err(format!("elements from {start} to {end} exceed a dim of {dim}").into())
         };
         Ok(Some(match (self, dim) {
-            (Self::Clamped, _) | (Self::Within, None) => [start, end],
+            (Self::Clamped, _) if step > 0 || start >= -1 => [start, end],
+            (Self::Clamped, Some(dim)) if start.saturating_add(dim) < 0 => [0, 0],
+            (Self::Clamped, Some(_)) | (Self::Within, None) => [start, end],
+            (Self::Clamped, None) => return Ok(None),
             (Self::Within, Some(dim)) => {
                 let place = |at: i64| if at < 0 { at.saturating_add(dim) } else { at };
                 let (first, behind) = (place(start), place(end));
@@ -87,12 +95,28 @@ impl Bounds {
                 ..-1 => at + 1,
                 _ => at,
             }),
-            (Self::BeforeFirst, dim) => match (end, step, dim) {
-                (-1, ..0, _) => [start, -BEYOND],
-                (..-1, ..0, Some(dim)) if end.saturating_add(dim) < 0 => [start, 0],
-                (..-1, ..0, None) => return Ok(None),
-                _ => [start, end],
-            },
+            (Self::BeforeFirst | Self::ToFirst, _) if step > 0 => [start, end],
+            (Self::BeforeFirst | Self::ToFirst, dim) => {
+                let is_below = |at: i64| dim.map(|dim| at.saturating_add(dim) < 0);
+                let start = match start {
+                    ..-1 => match is_below(start) {
+                        Some(true) => 0,
+                        Some(false) => start,
+                        None => return Ok(None),
+                    },
+                    _ => start,
+                };
+                let end = match (self, end) {
+                    (_, -1) => -BEYOND,
+                    (Self::ToFirst, ..-1) => match is_below(end) {
+                        Some(true) => 0,
+                        Some(false) => end,
+                        None => return Ok(None),
+                    },
+                    _ => end,
+                };
+                [start, end]
+            }
         }))
     }
 }
@@ -144,9 +168,12 @@ impl Graph {
                 return Err(format!("expected {count} bounds and steps, found {found:?}").into());
             }
         }
+        let is_forward = steps.as_ref().is_some_and(|steps| steps.iter().all(|step| *step > 0));
         let is_read = match bounds {
-            Bounds::Clamped => true,
-            Bounds::BeforeFirst => steps.as_ref().is_some_and(|it| it.iter().all(|it| *it > 0)),
+            Bounds::Clamped => {
+                is_forward || starts.as_ref().is_some_and(|it| it.iter().all(|it| *it >= -1))
+            }
+            Bounds::BeforeFirst | Bounds::ToFirst => is_forward,
             Bounds::Within | Bounds::BehindLast => false,
         };
         if is_read {
@@ -171,7 +198,7 @@ impl Graph {
     /// Returns bounds as `Slice` reads them, computed from the dims.
     fn computed_bounds(&mut self, x: &Value, spans: &Spans, bounds: Bounds) -> Made<[Value; 2]> {
         let (starts, ends) = (spans.starts.clone(), spans.ends.clone());
-        if matches!(bounds, Bounds::Clamped | Bounds::Within) {
+        if bounds == Bounds::Within {
             return Ok([starts, ends]);
         }
         let shape = self.call("Shape", &[x], [])?;
@@ -190,13 +217,29 @@ impl Graph {
         let Some(steps) = &spans.steps else {
             return Err(Finding::internal("spans without steps are not backward"));
         };
-        let (last, before) = (self.long(-1), self.long(-BEYOND));
         let is_backward = self.call("Less", &[steps, &zero], [])?;
-        let counted = self.add(&ends, &dims)?;
-        let is_below = self.call("Less", &[&counted, &zero], [])?;
-        let read = self.choose(&is_below, &zero, &ends)?;
-        let is_before = self.call("Equal", &[&ends, &last], [])?;
-        let read = self.choose(&is_before, &before, &read)?;
-        Ok([starts, self.choose(&is_backward, &read, &ends)?])
+        let counted = self.add(&starts, &dims)?;
+        let least = self.call("Max", &[&counted, &zero], [])?;
+        let is_counted = self.call("Less", &[&starts, &zero], [])?;
+        let first = self.choose(&is_counted, &least, &starts)?;
+        let behind = match bounds {
+            Bounds::Clamped => {
+                // Backwards, no element is after the last one.
+                let (last, is_below) =
+                    (self.long(BEYOND), self.call("Less", &[&counted, &zero], [])?);
+                self.choose(&is_below, &last, &ends)?
+            }
+            _ => {
+                let counted = self.add(&ends, &dims)?;
+                let is_below = self.call("Less", &[&counted, &zero], [])?;
+                let before = self.long(-BEYOND);
+                let below = if bounds == Bounds::ToFirst { &zero } else { &before };
+                let read = self.choose(&is_below, below, &ends)?;
+                let minus = self.long(-1);
+                let is_before = self.call("Equal", &[&ends, &minus], [])?;
+                self.choose(&is_before, &before, &read)?
+            }
+        };
+        Ok([first, self.choose(&is_backward, &behind, &ends)?])
     }
 }
