@@ -17,20 +17,19 @@ pub(super) fn trials() -> Vec<Trial> {
     ]
 }
 
-/// A bound below 0 counts from behind the last element.
+/// A bound below 0 counts from behind the last element. Caffe2 slices a single axis.
 fn slice(random: &mut Random) -> Option<(Single, Vec<Tensor>)> {
     let x = {
         let dims = random.dims(3, 0);
         random.tensor(&dims)
     };
-    let is_computed = random.size(0, 3) == 0;
+    let (sliced, is_computed) = (random.size(0, 2), random.size(0, 3) == 0);
     let (mut starts, mut ends, mut y) = (Vec::new(), Vec::new(), x.clone());
     for (axis, dim) in dims(&x).into_iter().enumerate() {
         let dim = dim as i64;
-        let (start, end) = match random.size(0, 2) {
-            0 => (random.bound(dim as usize), random.bound(dim as usize)),
-            1 => (0, -1),
-            _ => (random.number(0, dim / 2), random.number(-dim / 2 - 1, -1)),
+        let (start, end) = match axis == sliced {
+            true => (random.bound(dim as usize), random.bound(dim as usize)),
+            false => (0, -1),
         };
         let place = |at: i64| (if at < 0 { at + dim + 1 } else { at }).min(dim);
         let (first, behind) = (place(start), place(end));
