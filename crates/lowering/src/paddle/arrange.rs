@@ -1,14 +1,14 @@
 //! Operators that move elements: flipping, rolling, repeating, padding, unfolding.
 
-use lodstone_model::{DType, Dim};
-use lodstone_schema::numbers::{exact, length};
+use lodstone_model::Dim;
+use lodstone_schema::numbers::exact;
 use lodstone_schema::paddle::Release;
 
 use super::operator::{Operator, Outcome, Rule};
-use crate::onnx::indexing::{BEYOND, Bounds, Spans};
+use crate::onnx::indexing::{BEYOND, Bounds, Pad, Padding, Spans};
 use crate::onnx::layout::Layout;
 use crate::onnx::windows::{Pads, Rounding, Windows};
-use crate::onnx::{Value, int, text};
+use crate::onnx::{Size, Value, int, text};
 
 pub(super) const RULES: &[(&str, Rule)] = &[
     ("crop", crop),
@@ -148,7 +148,8 @@ fn pad(op: &mut Operator<'_>) -> Outcome {
     if pairs.len() != x.rank()? || !rest.is_empty() {
         return Err(format!("expected {} pairs of paddings, found {paddings:?}", x.rank()?).into());
     }
-    let y = padded(op, &x, pairs, "constant", number)?;
+    let pads = pairs.iter().zip(0..).map(|(pair, axis)| Pad::known(axis, *pair));
+    let y = padded(op, &x, &pads.collect::<Vec<_>>(), Padding::Constant, number)?;
     op.put("Out", &y)
 }
 
@@ -161,92 +162,45 @@ pub(super) fn pad_cube(op: &mut Operator<'_>) -> Outcome {
 fn pad_around(op: &mut Operator<'_>, dims: usize, number: &str) -> Outcome {
     let (x, number) = (op.input("X")?, op.float(number)?);
     let layout = op.layout("data_format")?;
-    let mode = match op.text("mode")?.as_str() {
-        "constant" => "constant",
-        "reflect" => "reflect",
-        "edge" | "replicate" => "edge",
-        "circular" => "wrap",
+    let padding = match op.text("mode")?.as_str() {
+        "constant" => Padding::Constant,
+        "reflect" => Padding::Reflect,
+        "edge" | "replicate" => Padding::Edge,
+        "circular" => Padding::Wrap,
         other => return Err(format!("unknown `mode` `{other}`").into()),
     };
-    let paddings = match op.optional("Paddings")? {
-        Some(computed) if computed.info().ints().is_none() => {
-            let y = computed_padding(op, &x, &computed, (dims, layout), mode, number)?;
-            return op.put("Out", &y);
-        }
-        Some(_) => op.known("Paddings")?,
-        None => op.ints("paddings")?,
-    };
+    let paddings = op.numbers("", "Paddings", "paddings")?;
+    let paddings = op.sizes_in(&paddings)?;
     let (pairs, rest) = paddings.as_chunks::<2>();
     if pairs.len() != dims || !rest.is_empty() || x.rank()? != dims + 2 {
-        let rank = x.rank()?;
-        return Err(format!(
-            "expected {dims} pairs of paddings, found {paddings:?} for rank {rank}"
-        )
-        .into());
+        let (rank, count) = (x.rank()?, paddings.len());
+        return Err(
+            format!("expected {dims} pairs of paddings, found {count} for rank {rank}").into()
+        );
     }
     let mut inner = pairs.to_vec();
     if dims == 3 {
         inner.reverse();
     }
-    let none = [[0, 0]];
+    let none = || [[Size::Known(0), Size::Known(0)]];
     let all = match layout {
-        Layout::Last => [&none, &*inner, &none].concat(),
-        Layout::First => [&none, &none, &*inner].concat(),
+        Layout::Last => [&none()[..], &inner, &none()].concat(),
+        Layout::First => [&none()[..], &none(), &inner].concat(),
     };
-    let y = padded(op, &x, &all, mode, number)?;
+    let pads = all.into_iter().zip(0..).map(|([begin, end], axis)| Pad { axis, begin, end });
+    let y = padded(op, &x, &pads.collect::<Vec<_>>(), padding, number)?;
     op.put("Out", &y)
-}
-
-/// Pads by numbers that are computed when the program runs.
-fn computed_padding(
-    op: &mut Operator<'_>,
-    x: &Value,
-    paddings: &Value,
-    (dims, layout): (usize, Layout),
-    mode: &str,
-    number: f32,
-) -> Outcome<Value> {
-    if x.rank()? != dims + 2 {
-        return Err(format!("expected rank {}, found {}", dims + 2, x.rank()?).into());
-    }
-    let count = length(2 * dims);
-    let paddings = op.cast(paddings, DType::Int64)?;
-    let (paddings, zero) = (op.reshape(&paddings, &[count])?, op.longs(&[0]));
-    // [pairs.., 0]
-    let paddings = op.concat(&[&paddings, &zero], 0)?;
-    let mut inner: Vec<i64> = (0..count).step_by(2).collect();
-    if dims == 3 {
-        inner.reverse();
-    }
-    let around = |inner: Vec<i64>| match layout {
-        Layout::Last => [vec![count], inner, vec![count]].concat(),
-        Layout::First => [vec![count, count], inner].concat(),
-    };
-    let ends = around(inner.iter().map(|begin| begin + 1).collect());
-    let places = op.longs(&[around(inner), ends].concat());
-    let pads = op.gather(&paddings, &places, 0)?;
-    let number = op.number(x.dtype(), number.into())?;
-    op.call("Pad", &[x, &pads, &number], [text("mode", mode)])
 }
 
 fn padded(
     op: &mut Operator<'_>,
     x: &Value,
-    pairs: &[[i64; 2]],
-    mode: &str,
+    pads: &[Pad],
+    padding: Padding,
     number: f32,
 ) -> Outcome<Value> {
-    let (begins, ends): (Vec<i64>, Vec<i64>) =
-        pairs.iter().map(|[begin, end]| (*begin, *end)).unzip();
-    let pads = op.longs(&[begins, ends].concat());
-    let mode = text("mode", mode);
-    match pairs.iter().all(|pair| *pair == [0, 0]) {
-        true => Ok(x.clone()),
-        false => {
-            let number = op.number(x.dtype(), number.into())?;
-            op.call("Pad", &[x, &pads, &number], [mode])
-        }
-    }
+    let number = op.number(x.dtype(), number.into())?;
+    op.padded(x, pads, padding, Some(&number))
 }
 
 fn pixel_shuffle(op: &mut Operator<'_>) -> Outcome {
@@ -367,7 +321,8 @@ pub(super) fn unfold(op: &mut Operator<'_>) -> Outcome {
     let windows = Windows::new(&size, &strides, &dilations, &pads)?.extended(&dims)?;
     let Pads { begins, ends } = windows.pads();
     let pairs = [[0; 2]; 2].into_iter().chain(begins.into_iter().zip(ends).map(<[i64; 2]>::from));
-    let padded = padded(op, &x, &pairs.collect::<Vec<_>>(), "constant", 0.0)?;
+    let pads = pairs.zip(0..).map(|(pair, axis)| Pad::known(axis, pair));
+    let padded = padded(op, &x, &pads.collect::<Vec<_>>(), Padding::Constant, 0.0)?;
     let counts = windows.counts(&dims, Rounding::Down)?;
     if windows.size()? > WIDEST {
         return Err(format!("expected windows of at most {WIDEST} elements, found {size:?}").into());

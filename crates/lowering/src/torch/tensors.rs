@@ -77,6 +77,13 @@ impl Tensors {
         Ok(reference.value.clone())
     }
 
+    /// Returns the whole tensor that a reference without views refers to.
+    pub(super) fn whole(&self, reference: &mut Reference<'_>) -> Outcome {
+        let base = self.base(reference)?;
+        (reference.value, reference.version) = (base.value.clone(), base.version);
+        Ok(base.value.clone())
+    }
+
     /// Makes a value of any type and dims the next one of a parameter.
     pub(super) fn assign(&mut self, reference: &mut Reference<'_>, value: Value) -> Outcome<()> {
         let base = self.bases.get_mut(reference.base);

@@ -116,6 +116,40 @@ fn taken(x: &Tensor, axis: usize, places: &[usize]) -> Tensor {
     list(&result, &dims)
 }
 
+/// Pads an axis; constants are 0.5. `None` if the frameworks reject it.
+fn padded(x: &Tensor, axis: usize, [begin, end]: [i64; 2], mode: &str) -> Option<Tensor> {
+    let dim = dims(x)[axis] as i64;
+    let most = begin.max(end);
+    if mode == "reflect" && most >= dim && most > 0 || mode == "circular" && most > dim {
+        return None;
+    }
+    // The last place is that of the constant.
+    let place = |at: i64| match mode {
+        _ if (0..dim).contains(&at) => at,
+        "constant" => dim,
+        "reflect" if at < 0 => -at,
+        "reflect" => 2 * dim - 2 - at,
+        "circular" => at.rem_euclid(dim),
+        _ => at.clamp(0, dim - 1),
+    };
+    let places: Vec<usize> = (-begin..dim + end).map(|at| place(at) as usize).collect();
+    let mut sizes = dims(x);
+    sizes[axis] = 1;
+    let constant = list(&vec![0.5; sizes.iter().product()], &sizes);
+    Some(taken(&joined(x, &constant, axis), axis, &places))
+}
+
+/// Joins two tensors along an axis.
+fn joined(left: &Tensor, right: &Tensor, axis: usize) -> Tensor {
+    let mut dims = dims(left);
+    let width = |x: &Tensor| x.shape[axis..].iter().product::<u64>() as usize;
+    let (a, b) = (elements(left), elements(right));
+    let rows = a.chunks(width(left).max(1)).zip(b.chunks(width(right).max(1)));
+    let all: Vec<f64> = rows.flat_map(|(a, b)| [a, b].concat()).collect();
+    dims[axis] += right.shape[axis] as usize;
+    list(&all, &dims)
+}
+
 /// Returns a tensor with other dims.
 fn reshaped(x: &Tensor, dims: &[usize]) -> Tensor {
     list(&elements(x), dims)

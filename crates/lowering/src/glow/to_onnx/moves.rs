@@ -4,7 +4,8 @@ use lodstone_schema::numbers::length;
 use lodstone_schema::{Finding, places};
 
 use super::node::{Node, Outcome, Rule, no_equivalent};
-use crate::onnx::{int, ints, text};
+use crate::onnx::indexing::{Pad, Padding};
+use crate::onnx::{int, ints};
 
 pub(super) const RULES: &[(&str, Rule)] = &[
     ("Broadcast", broadcast),
@@ -118,18 +119,25 @@ fn insert(n: &mut Node<'_>) -> Outcome {
 
 fn pad(n: &mut Node<'_>) -> Outcome {
     let result = n.out(0)?;
-    let mode = match n.int("Mode")? {
-        0 => "constant",
-        1 => "reflect",
-        2 => "edge",
+    let padding = match n.int("Mode")? {
+        0 => Padding::Constant,
+        1 => Padding::Reflect,
+        2 => Padding::Edge,
         other => return Err(format!("expected 0 to 2 as `Mode`, found {other}").into()),
     };
-    let pads = n.ints("Pads")?;
     let number = f64::from(n.float("Value")?);
     let value = n.raw_like(0, &result)?;
     let number = stored(n, &result, number)?;
-    let pads = n.longs(pads);
-    let value = n.call("Pad", &[&value, &pads, &number], [text("mode", mode)])?;
+    // The begins of all dims, and then the ends.
+    let pads = n.ints("Pads")?;
+    let (begins, ends) = pads.split_at(pads.len() / 2);
+    if begins.len() != ends.len() {
+        return Err(format!("expected pairs of `Pads`, found {pads:?}").into());
+    }
+    let pairs = begins.iter().zip(ends).zip(0..);
+    let pads: Vec<Pad> =
+        pairs.map(|((begin, end), axis)| Pad::known(axis, [*begin, *end])).collect();
+    let value = n.padded(&value, &pads, padding, Some(&number))?;
     n.put_raw(0, &value)
 }
 

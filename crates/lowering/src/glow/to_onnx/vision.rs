@@ -196,8 +196,7 @@ fn transform_boxes(n: &mut Node<'_>) -> Outcome {
     let dtype = n.computed(1)?;
     let zeros = n.filled(DType::Float32, 0.0, &[batch])?;
     let ones = n.filled(DType::Float32, 1.0, &[count])?;
-    let attributes = [int("axis", 0), text("reduction", "add")];
-    let counts = n.call("ScatterElements", &[&zeros, &number, &ones], attributes)?;
+    let counts = n.put_elements(&zeros, &number, &ones, 0, "add")?;
     let counts = n.cast(&counts, dtype)?;
     n.put(1, &counts)
 }

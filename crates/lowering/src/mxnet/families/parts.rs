@@ -6,8 +6,8 @@ use lodstone_schema::places::at_mut;
 
 use crate::mxnet::attributes::wrong;
 use crate::mxnet::node::{Node, Outcome, Rule, axis_of, dim_of, place_in, rank, rank_of};
-use crate::onnx::indexing::{BEYOND, Bounds, Sections, Span};
-use crate::onnx::{Size, Value, text};
+use crate::onnx::indexing::{BEYOND, Bounds, Pad, Padding, Sections, Span};
+use crate::onnx::{Size, Value};
 
 pub(super) const RULES: &[(&str, Rule)] = &[
     ("Concat", Rule::One(concat)),
@@ -166,14 +166,8 @@ fn slice_like(node: &mut Node<'_>) -> Outcome {
     let mut result = x;
     for axis in axes {
         place_in(rank(&like)?, axis)?;
-        if let (Some(size), Some(target)) = (dim_of(&result, axis), dim_of(&like, axis))
-            && target > size
-        {
-            return Err(format!("a dim of {size} cannot be cut to {target}").into());
-        }
-        let end = node.dim(&like, axis)?;
-        let (start, axes) = (node.longs(&[0]), node.longs(&[axis]));
-        result = node.call("Slice", &[&result, &start, &end, &axes], [])?;
+        let size = node.size_of(&like, axis)?;
+        result = node.cut(&result, axis, &Size::Known(0), &size)?;
     }
     Ok(result)
 }
@@ -304,37 +298,25 @@ fn reverse(node: &mut Node<'_>) -> Outcome {
 /// Pads by pairs of numbers for each dim.
 fn pad(node: &mut Node<'_>) -> Outcome {
     let [x] = node.exactly()?;
-    let mode = node.attributes.word("mode", &["constant", "edge", "reflect"], "")?;
+    let padding = match node.attributes.word("mode", &["constant", "edge", "reflect"], "")? {
+        "constant" => Padding::Constant,
+        "edge" => Padding::Edge,
+        "reflect" => Padding::Reflect,
+        _ => return Err("the attribute `mode` is missing".into()),
+    };
     let widths = node.attributes.required_ints("pad_width")?;
     let number = node.attributes.float("constant_value", 0.0)?;
-    if mode.is_empty() {
-        return Err("the attribute `mode` is missing".into());
-    }
     let wanted = x.rank()?.count().saturating_mul(2);
     if widths.len() != wanted || widths.iter().any(|width| !(0..=BEYOND).contains(width)) {
         return Err(wrong("pad_width", &format!("{wanted} numbers"), &format!("{widths:?}")));
     }
-    let begins = widths.iter().step_by(2);
-    let ends = widths.iter().skip(1).step_by(2);
-    if mode == "reflect" {
-        for (axis, (begin, end)) in (0..).zip(begins.clone().zip(ends.clone())) {
-            // Of an unknown dim, the runtime checks it.
-            let Some(dim) = dim_of(&x, axis) else { continue };
-            if *begin.max(end) >= dim.max(1) && begin.max(end) != &0 {
-                return Err(
-                    format!("a dim of {dim} cannot be reflected {begin} and {end} times").into()
-                );
-            }
-        }
-    }
-    let pads: Vec<i64> = begins.chain(ends).copied().collect();
-    let pads = node.longs(&pads);
-    let mode = text("mode", mode);
+    let pairs = widths.as_chunks::<2>().0.iter().zip(0..);
+    let pads: Vec<Pad> = pairs.map(|(pair, axis)| Pad::known(axis, *pair)).collect();
     if x.dtype() == DType::Bool {
-        return node.call("Pad", &[&x, &pads], [mode]);
+        return node.padded(&x, &pads, padding, None);
     }
     let number = node.number(x.dtype(), number)?;
-    node.call("Pad", &[&x, &pads, &number], [mode])
+    node.padded(&x, &pads, padding, Some(&number))
 }
 
 /// Cuts an area out of images: of given dims, or those of a second input.

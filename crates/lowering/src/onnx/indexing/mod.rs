@@ -23,10 +23,15 @@
 //! | all, writes to an index twice | the last one counts | run: `index_put`, `scatter`, `ScatterAssign` |
 //! | all, `one_hot` | an index outside of the depth has no element that is on, or is an error there | `indexing_op.h`, `one_hot` |
 //! | PyTorch and PaddlePaddle, `roll` | shifts count modulo the dim | run: 5 elements by 7 |
+//! | PyTorch, `pad` | pairs, of the last dim first; negative ones cut off; `circular` is limited to the dim | `PadNd.cpp` |
+//! | MXNet 1.9.1, `Pad`; PaddlePaddle, `pad` | pairs of all dims, the first one first | `pad-inl.h`; `pad_kernel.cc` |
+//! | PaddlePaddle, `pad2d`; `pad3d` | pairs of the spatial dims, the outermost first; the innermost first | `pad2d_op.cc`; `pad3d_kernel.cc` |
+//! | all, reflected | fewer elements than the dim | `pad3d_kernel.cc`; `pad-inl.h`; `PadNd.cpp` |
 //! | PyTorch and PaddlePaddle, diagonals | an offset beyond the matrix has no elements | run: `diagonal` of 2 by 3 by 5 |
 
 mod diagonals;
 mod elements;
+mod pads;
 mod runs;
 mod sections;
 mod spans;
@@ -36,6 +41,7 @@ use lodstone_model::DType;
 use lodstone_schema::Finding;
 
 pub(crate) use elements::IndexMode;
+pub(crate) use pads::{Pad, Padding};
 pub(crate) use sections::Sections;
 pub(crate) use spans::{Bounds, Span, Spans};
 

@@ -3,12 +3,11 @@
 use lodstone_model::{DType, ValueType};
 use lodstone_schema::numbers::length;
 
-use crate::onnx::indexing::{Bounds, Sections, Span};
-use crate::onnx::{Value, int, text};
+use crate::onnx::indexing::{Bounds, Pad, Padding, Sections, Span};
+use crate::onnx::{Value, int};
 use crate::torch::arguments::{Item, Number, Size, wrong};
 use crate::torch::node::{
-    BEYOND, Node, Outcome, Rule, axes_of, axis_of, dim_of, known_sizes, place_in, rank, rank_of,
-    required_dim,
+    BEYOND, Node, Outcome, Rule, axes_of, axis_of, dim_of, place_in, rank, rank_of, required_dim,
 };
 use crate::torch::promote::{Operand, promoted};
 
@@ -321,11 +320,11 @@ fn pad(node: &mut Node<'_>) -> Outcome {
         reflects if reflects.starts_with("reflection") => ("padding", "reflect".to_owned()),
         _ => ("padding", "replicate".to_owned()),
     };
-    let mode = match mode.as_str() {
-        "constant" => "constant",
-        "reflect" => "reflect",
-        "replicate" => "edge",
-        "circular" => "wrap",
+    let padding = match mode.as_str() {
+        "constant" => Padding::Constant,
+        "reflect" => Padding::Reflect,
+        "replicate" => Padding::Edge,
+        "circular" => Padding::Wrap,
         other => return Err(wrong("mode", "a known mode", other)),
     };
     let pads = node.arguments.sizes(name)?;
@@ -337,29 +336,21 @@ fn pad(node: &mut Node<'_>) -> Outcome {
         true => node.arguments.number("value")?.unwrap_or(Number::Int(0)),
         false => Number::Int(0),
     };
-    let axes: Vec<i64> = (0..count).map(|pair| rank - 1 - pair).collect();
-    if let Some(known) = known_sizes(&pads)
-        && (mode == "reflect" || mode == "wrap")
-    {
-        for (axis, [begin, end]) in axes.iter().zip(known.as_chunks::<2>().0) {
-            let most = *begin.max(end);
-            let limit = if mode == "wrap" { 1 } else { 0 };
-            if dim_of(&x, *axis).is_some_and(|dim| most >= dim + limit && most > 0) {
-                return Err(wrong(name, "less than the dims", &format!("{known:?}")));
-            }
+    let pair = |(axis, pair): (i64, &[Size; 2])| {
+        let [begin, end] = pair.clone();
+        Pad { axis, begin, end }
+    };
+    let axes = (0..count).map(|pair| rank - 1 - pair);
+    let pads: Vec<Pad> = axes.zip(pads.as_chunks::<2>().0).map(pair).collect();
+    for Pad { axis, begin, end } in &pads {
+        let most = [begin, end].into_iter().filter_map(Size::known).max();
+        if padding == Padding::Wrap && most > dim_of(&x, *axis) && dim_of(&x, *axis).is_some() {
+            return Err(wrong(name, "at most the dims", &format!("{begin} and {end}")));
         }
     }
-    if pads.is_empty() {
-        return Ok(x);
-    }
-    let begins: Vec<Size> = pads.iter().step_by(2).cloned().collect();
-    let ends: Vec<Size> = pads.iter().skip(1).step_by(2).cloned().collect();
-    let list = node.list_of(&[begins, ends].concat())?;
-    let axes = node.longs(&axes);
-    let mode = text("mode", mode);
     let wide = if x.dtype() == DType::Bool { DType::Uint8 } else { x.dtype() };
     let source = node.cast(&x, wide)?;
     let number = node.number_of(wide, number)?;
-    let padded = node.call("Pad", &[&source, &list, &number, &axes], [mode])?;
+    let padded = node.padded(&source, &pads, padding, Some(&number))?;
     node.cast(&padded, x.dtype())
 }

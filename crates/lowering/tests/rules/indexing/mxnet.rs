@@ -4,8 +4,8 @@ use libtest_mimic::Trial;
 use lodstone_model::Tensor;
 
 use super::{
-    Draw, Random, Single, dims, elements, last, list, longs, numbered, python, rejected, sections,
-    single, taken, written,
+    Draw, Random, Single, dims, elements, last, list, longs, numbered, padded, python, rejected,
+    sections, single, taken, written,
 };
 use crate::single::text;
 
@@ -20,6 +20,7 @@ pub(super) fn trials() -> Vec<Trial> {
         trial("pick", pick),
         trial("one_hot", one_hot),
         trial("gather_nd", gather_nd),
+        trial("Pad", pad),
         rejected("mxnet::indexing::rejected", Single::mxnet, invalid),
     ]
 }
@@ -222,6 +223,29 @@ fn gather_nd(random: &mut Random) -> Option<(Single, Vec<Tensor>)> {
     let indices = longs(&[down, along].concat(), &[2, count]);
     let one = single("gather_nd", vec![("x", x), ("indices", indices)], vec![], vec!["y"]);
     Some((one, vec![list(&y, &[count])]))
+}
+
+/// Pads all axes of images but the first two.
+fn pad(random: &mut Random) -> Option<(Single, Vec<Tensor>)> {
+    let x = {
+        let dims = random.dims(4, 1);
+        random.tensor(&dims)
+    };
+    let mode = random.pick(&["constant", "edge", "reflect"]);
+    let (mut widths, mut y) = (vec![Some(0); 4], x.clone());
+    for axis in 2..4 {
+        let pair = [random.number(0, 3), random.number(0, 3)];
+        y = padded(&y, axis, pair, mode)?;
+        widths.extend(pair.map(Some));
+    }
+    let attributes = vec![
+        ("mode", text(mode)),
+        ("pad_width", text(tuple(&widths))),
+        ("constant_value", text(0.5)),
+    ];
+    let mut one = single("Pad", vec![("x", x)], attributes, vec!["y"]);
+    one.is_dynamic = random.flag();
+    Some((one, vec![y]))
 }
 
 /// What MXNet rejects for a dim of 5.

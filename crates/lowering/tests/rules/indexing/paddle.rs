@@ -4,8 +4,8 @@ use libtest_mimic::Trial;
 use lodstone_model::{AttributeValue, Tensor};
 
 use super::{
-    Draw, Random, Single, between, diagonal, dims, elements, last, list, longs, numbered, python,
-    rejected, rolled, runs, sections, single, sum, taken, written,
+    Draw, Random, Single, between, diagonal, dims, elements, last, list, longs, numbered, padded,
+    python, rejected, rolled, runs, sections, single, sum, taken, written,
 };
 use crate::single::{PADDLE, ints, text};
 
@@ -17,6 +17,7 @@ pub(super) fn trials() -> Vec<Trial> {
         trial("set_value", set_value),
         trial("split", split),
         trial("roll", roll),
+        trial("pad", pad),
         trial("diagonal", diagonals),
         trial("one_hot", one_hot),
         trial("scatter", scatter),
@@ -220,6 +221,46 @@ fn roll(random: &mut Random) -> Option<(Single, Vec<Tensor>)> {
         false => attributes.push(("shifts", AttributeValue::Longs(shifts))),
     }
     let mut one = single("roll", inputs, attributes, vec!["Out"]);
+    one.is_dynamic = random.flag();
+    Some((one, vec![y]))
+}
+
+/// `pad3d` pads the innermost axis first, and `pad` the outermost one.
+fn pad(random: &mut Random) -> Option<(Single, Vec<Tensor>)> {
+    let is_inner = random.flag();
+    let x = {
+        let dims = random.dims(if is_inner { 5 } else { 3 }, 1);
+        random.tensor(&dims)
+    };
+    let (mut paddings, mut y) = (Vec::new(), x.clone());
+    if !is_inner {
+        for axis in 0..3 {
+            let pair = [random.number(0, 3), random.number(0, 3)];
+            y = padded(&y, axis, pair, "constant")?;
+            paddings.extend(pair);
+        }
+        let value = ("pad_value", AttributeValue::Float(0.5));
+        let attributes = vec![("paddings", listed(&paddings)), value];
+        return Some((single("pad", vec![("X", x)], attributes, vec!["Out"]), vec![y]));
+    }
+    let mode = random.pick(&["constant", "reflect", "replicate", "circular"]);
+    for axis in [4, 3, 2] {
+        let pair = [random.number(0, 3), random.number(0, 3)];
+        y = padded(&y, axis, pair, mode)?;
+        paddings.extend(pair);
+    }
+    let mut attributes = vec![
+        ("mode", text(mode)),
+        ("value", AttributeValue::Float(0.5)),
+        ("data_format", text("NCDHW")),
+    ];
+    let mut inputs = vec![("X", x)];
+    match random.flag() {
+        true => inputs
+            .push(("Paddings", ints(&paddings.iter().map(|it| *it as i32).collect::<Vec<_>>()))),
+        false => attributes.push(("paddings", listed(&paddings))),
+    }
+    let mut one = single("pad3d", inputs, attributes, vec!["Out"]);
     one.is_dynamic = random.flag();
     Some((one, vec![y]))
 }

@@ -1,12 +1,17 @@
 //! PyTorch 2.15: `aten/src/ATen/native/TensorShape.cpp`, `TensorAdvancedIndexing.cpp`, `TensorTransformations.cpp`.
 
-use libtest_mimic::Trial;
-use lodstone_model::{AttributeValue, Tensor};
+use libtest_mimic::{Failed, Trial};
+use lodstone_model::{
+    Attribute, AttributeValue, Block, Dialect, Dim, Model, Op, Operand, Program, Tensor,
+    TensorType, Topology, Var,
+};
 
 use super::{
-    Draw, Random, Single, diagonal, dims, elements, last, list, longs, numbered, python, rejected,
-    reshaped, rolled, runs, sections, single, sum, taken, written,
+    Draw, Random, Single, diagonal, dims, elements, last, list, longs, numbered, padded, python,
+    rejected, reshaped, rolled, runs, sections, single, sum, taken, written,
 };
+use crate::evaluate::{difference, lowered};
+use crate::single::text;
 
 pub(super) fn trials() -> Vec<Trial> {
     let trial = |name: &str, draw: Draw| super::trial("torch", name, Single::torch, draw);
@@ -16,6 +21,7 @@ pub(super) fn trials() -> Vec<Trial> {
         trial("narrow", narrow),
         trial("split", split),
         trial("roll", roll),
+        trial("pad", pad),
         trial("diagonal", diagonals),
         trial("one_hot", one_hot),
         trial("index", index),
@@ -24,6 +30,7 @@ pub(super) fn trials() -> Vec<Trial> {
         trial("take", take),
         trial("unique_consecutive", unique_consecutive),
         rejected("torch::indexing::rejected", Single::torch, invalid),
+        Trial::test("random torch::indexing::as_strided", as_strided),
     ]
 }
 
@@ -180,6 +187,39 @@ fn roll(random: &mut Random) -> Option<(Single, Vec<Tensor>)> {
     Some((of_tensor(random, "aten::roll", &x, attributes), vec![y]))
 }
 
+/// Pads the last axes, the last one first.
+fn pad(random: &mut Random) -> Option<(Single, Vec<Tensor>)> {
+    let x = {
+        let dims = random.dims(3, 1);
+        random.tensor(&dims)
+    };
+    let mode = random.pick(&["constant", "reflect", "replicate", "circular"]);
+    let count = if mode == "constant" { random.size(1, 3) } else { random.size(1, 2) };
+    let (mut pads, mut y) = (Vec::new(), x.clone());
+    for axis in (0..3).rev().take(count) {
+        let pair = [random.number(-2, 4), random.number(-2, 4)];
+        let dim = dims(&x)[axis];
+        // Negative ones are only drawn where elements remain.
+        let pair = if mode == "constant" { pair } else { pair.map(|it| it.max(0)) };
+        let rest = dim as i64 + pair[0].min(0) + pair[1].min(0);
+        if rest < 1 || pair[0] + pair[1] + (dim as i64) < 1 {
+            return None;
+        }
+        y = padded(&y, axis, pair, mode)?;
+        pads.extend(pair);
+    }
+    let attributes = vec![
+        ("pad", AttributeValue::Longs(pads)),
+        ("mode", text(mode)),
+        (
+            "value",
+            if mode == "constant" { AttributeValue::Double(0.5) } else { AttributeValue::None },
+        ),
+    ];
+    let one = of_tensor(random, "aten::pad", &x, attributes);
+    Some((one, vec![y]))
+}
+
 /// Diagonals, and matrices with a diagonal.
 fn diagonals(random: &mut Random) -> Option<(Single, Vec<Tensor>)> {
     let sizes = random.dims(3, 0);
@@ -328,6 +368,48 @@ fn unique_consecutive(random: &mut Random) -> Option<(Single, Vec<Tensor>)> {
     one.outputs = vec![""; 3];
     let expected = vec![values, longs(&numbers, &[count]), longs(&lengths, &[lengths.len()])];
     Some((one, expected))
+}
+
+/// The strides of a view are those of the memory of its base.
+fn as_strided() -> Result<(), Failed> {
+    let op = |kind: &str, input: &str, output: &str, attributes: Vec<(&str, AttributeValue)>| Op {
+        name: output.to_owned(),
+        kind: kind.to_owned(),
+        inputs: vec![Operand { slot: "self".to_owned(), args: vec![input.to_owned()] }],
+        outputs: vec![Operand { slot: String::new(), args: vec![output.to_owned()] }],
+        attributes: attributes
+            .into_iter()
+            .map(|(name, value)| Attribute { name: name.to_owned(), value })
+            .collect(),
+        ..Op::default()
+    };
+    let x = numbered(&[4, 5]);
+    let list = |numbers: &[i64]| AttributeValue::Longs(numbers.to_vec());
+    let part = vec![("dim", int(1)), ("start", int(2)), ("end", int(4)), ("step", int(1))];
+    let strided =
+        vec![("size", list(&[2, 3])), ("stride", list(&[7, 2])), ("storage_offset", int(1))];
+    let dims = x.shape.iter().map(|dim| Dim::Known(*dim)).collect();
+    let value = TensorType::new(x.dtype, Some(dims)).into();
+    let block = Block {
+        parent: -1,
+        inputs: vec!["x".to_owned()],
+        outputs: vec!["y".to_owned()],
+        vars: vec![Var { name: "x".to_owned(), value, ..Var::default() }],
+        ops: vec![
+            op("aten::slice.Tensor", "x", "part", part),
+            op("aten::as_strided", "part", "y", strided),
+        ],
+        ..Block::default()
+    };
+    let mut model = Model::default();
+    let topology = Topology { blocks: vec![block], ..Topology::new(Dialect::Torch) };
+    model.set_main(Program::from(topology));
+    let found = lowered(model, &[("x".to_owned(), x)])?;
+    let expected = super::list(&[1.0, 3.0, 5.0, 8.0, 10.0, 12.0], &[2, 3]);
+    match difference(&found[0].1, &expected, 0.0) {
+        None => Ok(()),
+        Some(what) => Err(what.into()),
+    }
 }
 
 /// What PyTorch rejects for a dim of 5.
