@@ -60,6 +60,7 @@ impl Layout {
 
 impl Graph {
     /// Moves the channels of images in a layout after the batch.
+    #[expect(clippy::wrong_self_convention, reason = "it converts images, not the graph")]
     pub(crate) fn to_front(&mut self, x: &Value, layout: Layout) -> Outcome {
         match layout {
             Layout::First => Ok(x.clone()),
@@ -68,6 +69,7 @@ impl Graph {
     }
 
     /// Moves the channels of images from after the batch to where a layout has them.
+    #[expect(clippy::wrong_self_convention, reason = "it converts images, not the graph")]
     pub(crate) fn from_front(&mut self, x: &Value, layout: Layout) -> Outcome {
         match layout {
             Layout::First => Ok(x.clone()),

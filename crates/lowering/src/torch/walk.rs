@@ -304,7 +304,7 @@ impl<'m> Walk<'m> {
         };
         let mut source = self.source(op, scope);
         if base_name(&op.kind).starts_with("as_strided") {
-            self.to_memory(op, &mut values, source.as_mut(), scope)?;
+            self.with_memory(op, &mut values, source.as_mut(), scope)?;
         }
         let mut items = values.iter().flat_map(|(_, items)| items);
         let rule = match items.any(|item| matches!(item, Item::Complex(_))) {
@@ -368,7 +368,7 @@ impl<'m> Walk<'m> {
     }
 
     /// Replaces a view, whose memory is that of its base, by the base.
-    fn to_memory(
+    fn with_memory(
         &mut self,
         op: &'m Op,
         values: &mut Slots<'m>,

@@ -69,7 +69,7 @@ fn split(random: &mut Random) -> Option<(Single, Vec<Tensor>)> {
     let count = random.size(1, 3);
     let mut attributes = vec![("axis", AttributeValue::Long(axis as i64))];
     let sizes: Vec<usize> = if random.flag() {
-        if dim % count != 0 {
+        if !dim.is_multiple_of(count) {
             return None;
         }
         vec![dim / count; count]

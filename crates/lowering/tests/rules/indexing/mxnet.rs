@@ -121,7 +121,7 @@ fn split(random: &mut Random) -> Option<(Single, Vec<Tensor>)> {
     let mut attributes = vec![("axis", text(axis)), ("squeeze_axis", text("False"))];
     let (kind, sizes): (_, Vec<usize>) = match random.size(0, 2) {
         0 => {
-            if dim % count != 0 {
+            if !dim.is_multiple_of(count) {
                 return None;
             }
             attributes.push(("num_outputs", text(count)));

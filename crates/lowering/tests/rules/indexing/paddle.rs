@@ -165,7 +165,7 @@ fn split(random: &mut Random) -> Option<(Single, Vec<Tensor>)> {
     let dim = dims(&x)[axis];
     let mut attributes = vec![("axis", int(axis as i64))];
     let sizes: Vec<usize> = if random.flag() {
-        if dim % count != 0 {
+        if !dim.is_multiple_of(count) {
             return None;
         }
         attributes.extend([("num", int(count as i64)), ("sections", listed(&[]))]);
