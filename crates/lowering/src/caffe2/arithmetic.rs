@@ -1,5 +1,8 @@
 //! Operators of two or more operands, element by element.
 
+use lodstone_schema::numbers::length;
+use lodstone_schema::onnx::quoted;
+
 use super::node::{Node, Outcome, Rule, rank, rank_of};
 use crate::onnx::Value;
 
@@ -26,6 +29,7 @@ pub(super) const RULES: &[(&str, Rule)] = &[
     ("SigmoidCrossEntropyWithLogits", Rule::One(cross_entropy)),
     ("Sub", Rule::One(|node| binary(node, "Sub"))),
     ("Sum", Rule::One(|node| among(node, "Sum"))),
+    ("Where", Rule::One(choose)),
     ("Xor", Rule::One(|node| binary(node, "Xor"))),
 ];
 
@@ -33,10 +37,19 @@ pub(super) const RULES: &[(&str, Rule)] = &[
 /// last ones; otherwise, they broadcast to each other.
 fn operands(node: &mut Node<'_>) -> Outcome<[Value; 2]> {
     let [left, right] = node.exactly()?;
-    if !node.flag("broadcast", false)? || node.int("axis", -1)? == -1 {
+    if !node.flag("broadcast", false)? {
         return Ok([left, right]);
     }
-    let right = along(node, &right, &left, node.int("axis", -1)?)?;
+    let axis = match (node.text("axis_str", "")?.as_str(), node.int("axis", -1)?) {
+        ("", -1) => return Ok([left, right]),
+        ("", axis) => axis,
+        (letter, _) => {
+            let order = node.text("order", "NCHW")?;
+            let found = order.find(letter).filter(|_| letter.len() == 1);
+            length(found.ok_or_else(|| format!("{} has no axis `{letter}`", quoted(&order)))?)
+        }
+    };
+    let right = along(node, &right, &left, axis)?;
     Ok([left, right])
 }
 
@@ -99,6 +112,16 @@ fn among(node: &mut Node<'_>, kind: &str) -> Outcome {
         [only] => Ok(only.clone()),
         all => node.call(kind, &all.iter().collect::<Vec<_>>(), []),
     }
+}
+
+/// Chooses elements, or with `broadcast_on_rows` rows.
+fn choose(node: &mut Node<'_>) -> Outcome {
+    let [choice, left, right] = node.exactly()?;
+    let choice = match node.flag("broadcast_on_rows", false)? {
+        true => node.along_rows(&choice, &left)?,
+        false => choice,
+    };
+    node.graph.choose(&choice, &left, &right)
 }
 
 fn prelu(node: &mut Node<'_>) -> Outcome {

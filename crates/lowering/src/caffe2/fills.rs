@@ -28,9 +28,9 @@ pub(super) const RULES: &[(&str, Rule)] = &[
         "UniformFill",
         Rule::One(|node| {
             let (least, most) = (node.float("min", 0.0)?, node.float("max", 1.0)?);
-            if !(least.is_finite() && most.is_finite() && least <= most) {
+            if !(least.is_finite() && most.is_finite() && least < most) {
                 return Err(
-                    format!("expected `min` of at most `max`, found {least} and {most}").into()
+                    format!("expected a `min` below `max`, found {least} and {most}").into()
                 );
             }
             random(node, "RandomUniformLike", [("low", least), ("high", most)])

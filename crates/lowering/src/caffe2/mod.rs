@@ -31,6 +31,7 @@ mod reshape;
 pub(crate) mod signed;
 mod sparse;
 mod unary;
+mod vision;
 mod walk;
 
 use lodstone_model::{Model, Op, Report};
@@ -45,7 +46,7 @@ use walk::Walk;
 /// All rules.
 static RULES: Rules<Rule> = Rules::new(&[families![
     arithmetic, conv, fills, indexing, linear, normalize, pool, quantize, reduce, reshape, sparse,
-    unary
+    unary, vision
 ]]);
 
 /// Returns the names of all rules.

@@ -9,10 +9,14 @@ use crate::onnx::{Value, float, int};
 pub(super) const RULES: &[(&str, Rule)] = &[
     ("AffineChannel", Rule::One(affine)),
     ("ChannelShuffle", Rule::One(shuffle)),
+    ("Glu", Rule::One(gated)),
+    ("GroupNorm", Rule::One(group)),
     ("InstanceNorm", Rule::One(instance)),
     ("LRN", Rule::One(local)),
     ("LayerNorm", Rule::Many(layer)),
     ("LpNorm", Rule::One(norm)),
+    ("Normalize", Rule::One(|node| normalized(node, "ReduceL2"))),
+    ("NormalizeL1", Rule::One(|node| normalized(node, "ReduceL1"))),
     ("RMSNorm", Rule::Many(root_mean_square)),
     ("Softmax", Rule::One(softmax)),
     ("SpatialBN", Rule::One(batch)),
@@ -82,6 +86,43 @@ fn instance(node: &mut Node<'_>) -> Outcome {
     node.on_images(&x, |node, x| {
         node.call("InstanceNormalization", &[x, &scale, &bias], [float("epsilon", epsilon)])
     })
+}
+
+/// Normalizes groups of channels of each image.
+fn group(node: &mut Node<'_>) -> Outcome {
+    let [x, scale, bias] = node.exactly()?;
+    check_channels(node, &x, 1, &[scale.clone(), bias.clone()])?;
+    let (groups, epsilon) = (node.int_in("group", 1..=1 << 24, 32)?, node.float("epsilon", 1e-5)?);
+    node.on_images(&x, |node, x| {
+        let rank = rank(x)?;
+        let grouped = node.grouped(x, groups)?;
+        let parts = node.normalized(&grouped, &[2], epsilon.into())?;
+        let y = node.reshape_as(&parts.value, x)?;
+        node.affine(&y, [Some(&scale), Some(&bias)], |graph, it| graph.along(it, 1, rank))
+    })
+}
+
+/// Divides by a norm along an axis, which is at least 1e-12.
+fn normalized(node: &mut Node<'_>, kind: &str) -> Outcome {
+    let x = node.input(0)?;
+    let axis = node.axis("axis", -1, rank_of(&x)?)?;
+    let norm = node.reduce(kind, &x, &[axis], true)?;
+    let least = node.number(x.dtype(), 1e-12)?;
+    let norm = node.call("Max", &[&norm, &least], [])?;
+    node.div(&x, &norm)
+}
+
+/// Multiplies one half of an axis by the sigmoid of the other.
+fn gated(node: &mut Node<'_>) -> Outcome {
+    let x = node.input(0)?;
+    let axis = node.axis("dim", -1, rank_of(&x)?)?;
+    let attributes = [int("axis", axis), int("num_outputs", 2)];
+    let [value, gate] = node.emit_all("Split", &[Some(&x)], attributes)?;
+    if x.size(axis)?.is_some_and(|dim| dim % 2 != 0) {
+        return Err("expected an axis that divides into halves".into());
+    }
+    let gate = node.call("Sigmoid", &[&gate], [])?;
+    node.mul(&value, &gate)
 }
 
 fn affine(node: &mut Node<'_>) -> Outcome {

@@ -4,7 +4,6 @@ use super::conv::{Geometry, check_fit, pads, placed};
 use super::node::{Blob, Node, Outcome, Rule, expect_rank};
 use crate::onnx::legacy_pads::LegacyPad;
 use crate::onnx::pools::Pool;
-use crate::onnx::resizing::{Extent, Filter, Places, Resize, Rounding as Nearest};
 use crate::onnx::windows::{Divisor, Padding, Rounding, Windows, spatial_axes, spatial_dims};
 use crate::onnx::{Value, int, ints, text};
 
@@ -35,7 +34,6 @@ pub(super) const RULES: &[(&str, Rule)] = &[
         }),
     ),
     ("PadImage", Rule::One(pad)),
-    ("ResizeNearest", Rule::One(resize)),
 ];
 
 /// What is made of each window.
@@ -149,29 +147,5 @@ fn pad(node: &mut Node<'_>) -> Outcome {
         let pads = node.longs(&pads.of_images());
         let value = node.number(x.dtype(), value.into())?;
         node.call("Pad", &[x, &pads, &value], [text("mode", mode)])
-    })
-}
-
-/// The nearest elements, at a place divided by the scale and rounded down, in single precision.
-fn resize(node: &mut Node<'_>) -> Outcome {
-    let [x] = node.exactly().map_err(|_| "expected scales as arguments, found an operand")?;
-    expect_rank(&x, 4, "images")?;
-    let scales = [node.float("height_scale", 1.0)?, node.float("width_scale", 1.0)?];
-    if let Some(wrong) = scales.iter().find(|scale| !scale.is_finite() || **scale <= 0.0) {
-        return Err(format!("expected positive scales, found {wrong}").into());
-    }
-    node.on_images(&x, |node, x| {
-        let [height, width] = scales;
-        let scales = node.singles(&[1.0, 1.0, height, width]);
-        let how = Resize::new(Filter::Nearest(Nearest::Down), Places::Asymmetric);
-        let y = node.resize(x, how, &[], Extent::Scales(&scales))?;
-        match y.known_dims() {
-            Some(dims)
-                if dims.contains(&0) && !x.known_dims().is_some_and(|it| it.contains(&0)) =>
-            {
-                Err(format!("expected dims of at least 1, found {dims:?}").into())
-            }
-            _ => Ok(y),
-        }
     })
 }

@@ -11,11 +11,26 @@ pub(super) const RULES: &[(&str, Rule)] = &[
     ("AveragedLoss", Rule::One(loss)),
     ("ReduceBackMean", Rule::One(|node| back(node, "ReduceMean"))),
     ("ReduceBackSum", Rule::One(|node| back(node, "ReduceSum"))),
+    ("ReduceBackMax", Rule::One(|node| back(node, "ReduceMax"))),
+    ("ReduceFrontMax", Rule::One(|node| front(node, "ReduceMax"))),
+    ("ReduceFrontMean", Rule::One(|node| front(node, "ReduceMean"))),
+    ("ReduceFrontSum", Rule::One(|node| front(node, "ReduceSum"))),
+    ("ReduceL1", Rule::One(|node| reduce(node, "ReduceL1"))),
+    ("ReduceL2", Rule::One(|node| reduce(node, "ReduceL2"))),
     ("ReduceMax", Rule::One(|node| reduce(node, "ReduceMax"))),
     ("ReduceMean", Rule::One(|node| reduce(node, "ReduceMean"))),
     ("ReduceMin", Rule::One(|node| reduce(node, "ReduceMin"))),
     ("ReduceProd", Rule::One(|node| reduce(node, "ReduceProd"))),
     ("ReduceSum", Rule::One(|node| reduce(node, "ReduceSum"))),
+    ("SumElements", Rule::One(sum)),
+    (
+        "SumSqrElements",
+        Rule::One(|node| {
+            let x = node.input(0)?;
+            let squares = node.mul(&x, &x)?;
+            whole(node, &squares)
+        }),
+    ),
     ("TopK", Rule::Many(top)),
 ];
 
@@ -49,6 +64,29 @@ fn back(node: &mut Node<'_>, kind: &str) -> Outcome {
     }
     let axes: Vec<i64> = (rank - count..rank).collect();
     node.reduce(kind, &x, &axes, false)
+}
+
+/// Reduces the first dims.
+fn front(node: &mut Node<'_>, kind: &str) -> Outcome {
+    let [x] = node.exactly()?;
+    let rank = rank_of(&x)?.number();
+    let count = node.int("num_reduce_dim", 1)?;
+    if !(1..=rank).contains(&count) {
+        return Err(format!("expected at least {count} dims, found {rank}").into());
+    }
+    node.reduce(kind, &x, &(0..count).collect::<Vec<_>>(), false)
+}
+
+/// Returns the sum of all elements, or with `average` their mean.
+fn whole(node: &mut Node<'_>, x: &Value) -> Outcome {
+    let kind = if node.flag("average", false)? { "ReduceMean" } else { "ReduceSum" };
+    let flat = node.reshape(x, &[-1])?;
+    node.reduce(kind, &flat, &[0], false)
+}
+
+fn sum(node: &mut Node<'_>) -> Outcome {
+    let x = node.input(0)?;
+    whole(node, &x)
 }
 
 fn loss(node: &mut Node<'_>) -> Outcome {

@@ -17,9 +17,21 @@ pub(super) const RULES: &[(&str, Rule)] = &[
     ("Ceil", Rule::One(|node| each(node, "Ceil"))),
     ("Clip", Rule::One(clip)),
     ("Copy", Rule::One(same)),
+    ("CopyCPUToGPU", Rule::One(same)),
     ("CopyCPUToMKL", Rule::One(same)),
     ("CopyMKLToCPU", Rule::One(same)),
+    ("CopyFromCPUInput", Rule::One(same)),
+    ("CopyGPUToCPU", Rule::One(same)),
     ("Cos", Rule::One(|node| each(node, "Cos"))),
+    ("Cosh", Rule::One(|node| each(node, "Cosh"))),
+    (
+        "Cube",
+        Rule::One(|node| {
+            let x = node.input(0)?;
+            let square = node.mul(&x, &x)?;
+            node.mul(&square, &x)
+        }),
+    ),
     ("Dropout", Rule::One(same)),
     ("Elu", Rule::One(elu)),
     ("EnsureCPUOutput", Rule::One(same)),
@@ -31,6 +43,7 @@ pub(super) const RULES: &[(&str, Rule)] = &[
     ("Free", Rule::Many(|_| Ok(Vec::new()))),
     ("Gelu", Rule::One(gelu)),
     ("HalfToFloat", Rule::One(|node| convert(node, DType::Float32))),
+    ("HardSigmoid", Rule::One(hard_sigmoid)),
     ("Identity", Rule::One(same)),
     ("LeakyRelu", Rule::One(leaky)),
     ("Log", Rule::One(|node| each(node, "Log"))),
@@ -56,6 +69,7 @@ pub(super) const RULES: &[(&str, Rule)] = &[
     ("Sigmoid", Rule::One(|node| each(node, "Sigmoid"))),
     ("Sign", Rule::One(|node| each(node, "Sign"))),
     ("Sin", Rule::One(|node| each(node, "Sin"))),
+    ("Sinh", Rule::One(|node| each(node, "Sinh"))),
     ("Softplus", Rule::One(|node| each(node, "Softplus"))),
     ("Softsign", Rule::One(|node| each(node, "Softsign"))),
     (
@@ -74,7 +88,9 @@ pub(super) const RULES: &[(&str, Rule)] = &[
             node.mul(&x, &gate)
         }),
     ),
+    ("Tan", Rule::One(|node| each(node, "Tan"))),
     ("Tanh", Rule::One(|node| each(node, "Tanh"))),
+    ("ThresholdedRelu", Rule::One(thresholded)),
 ];
 
 fn each(node: &mut Node<'_>, kind: &str) -> Outcome {
@@ -96,8 +112,13 @@ const TYPES: &[(i64, &str, DType)] = &[
     (1, "FLOAT", DType::Float32),
     (2, "INT32", DType::Int32),
     (5, "BOOL", DType::Bool),
+    (6, "UINT8", DType::Uint8),
+    (7, "INT8", DType::Int8),
+    (8, "UINT16", DType::Uint16),
+    (9, "INT16", DType::Int16),
     (10, "INT64", DType::Int64),
     (12, "FLOAT16", DType::Float16),
+    (13, "DOUBLE", DType::Float64),
 ];
 
 fn cast(node: &mut Node<'_>) -> Outcome {
@@ -134,6 +155,17 @@ fn gelu(node: &mut Node<'_>) -> Outcome {
 fn leaky(node: &mut Node<'_>) -> Outcome {
     let (x, alpha) = (node.input(0)?, node.float("alpha", 0.01)?);
     node.call("LeakyRelu", &[&x], [float("alpha", alpha)])
+}
+
+fn hard_sigmoid(node: &mut Node<'_>) -> Outcome {
+    let (alpha, beta) = (node.float("alpha", 0.2)?, node.float("beta", 0.5)?);
+    let x = node.input(0)?;
+    node.call("HardSigmoid", &[&x], [float("alpha", alpha), float("beta", beta)])
+}
+
+fn thresholded(node: &mut Node<'_>) -> Outcome {
+    let (x, alpha) = (node.input(0)?, node.float("alpha", 1.0)?);
+    node.call("ThresholdedRelu", &[&x], [float("alpha", alpha)])
 }
 
 fn elu(node: &mut Node<'_>) -> Outcome {

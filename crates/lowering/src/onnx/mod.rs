@@ -16,6 +16,7 @@ pub(crate) mod pools;
 pub(crate) mod quantization;
 pub(crate) mod recurrence;
 pub(crate) mod regions;
+pub(crate) mod regression;
 pub(crate) mod required;
 pub(crate) mod resizing;
 pub(crate) mod segments;

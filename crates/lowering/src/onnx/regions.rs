@@ -6,6 +6,7 @@
 //! | MXNet 1.9.1, `ROIAlign` | the same; regions of image -1 are 0 | run, 1.9.1 |
 //! | MXNet 1.9.1, `ROIPooling` | ends are rounded, halves away from 0; regions of image -1 are 0 | run, 1.9.1 |
 //! | torchvision, `roi_align`, `roi_pool` | as PaddlePaddle | run, 0.29 |
+//! | Caffe2, `RoIAlign` | as PaddlePaddle; the image may be the first number of a region | `roi_align_op.cc`; recorded `roi_align` |
 //! | Glow, `ROIAlign` | as PaddlePaddle; the image may be the first number of a region | `InterpreterNodes.cpp` |
 
 use lodstone_model::DType;

@@ -23,6 +23,8 @@ pub(crate) fn trials() -> Vec<Trial> {
         trial("mxnet", "bilinear_resize", Single::mxnet, bilinear_resize),
         trial("mxnet", "up_sampling", Single::mxnet, up_sampling),
         trial("mxnet", "crop", Single::mxnet, crop),
+        trial("mxnet", "spatial_transformer", Single::mxnet, spatial_transformer),
+        trial("mxnet", "grid_generator", Single::mxnet, grid_generator),
         trial("torch", "nearest", Single::torch, |r| torch(r, "nearest")),
         trial("torch", "exact", Single::torch, |r| torch(r, "exact")),
         trial("torch", "linear", Single::torch, |r| torch(r, "linear")),
@@ -453,4 +455,83 @@ fn smooth(from: usize, to: usize, ratio: f64, is_cubic: bool) -> Taps {
         (first..end).zip(weights).map(|(place, weight)| (place, weight / sum)).collect()
     };
     (0..to).map(taps).collect()
+}
+
+/// Returns the coordinates of `count` places from -1 to 1; a single one is -1.
+fn line(count: usize) -> Vec<f64> {
+    let step = 2.0 / (count.max(2) - 1) as f64;
+    (0..count).map(|place| -1.0 + place as f64 * step).collect()
+}
+
+/// `src/operator/spatial_transformer-inl.h` and `spatial_transformer.cc`: a bilinear sample at each place of the grid, where
+/// everything outside of the image is 0.
+fn spatial_transformer(random: &mut Random) -> Option<(Single, Tensor)> {
+    let dims = [random.size(1, 2), random.size(1, 3), random.size(1, 5), random.size(1, 5)];
+    let is_own = random.flag();
+    let [rows, columns] = if is_own { [0, 0] } else { [random.size(1, 5), random.size(1, 5)] };
+    let x = random.tensor(&dims);
+    let theta = random.tensor(&[dims[0], 6]);
+    let (elements, turns) = (recorded::elements(&x), recorded::elements(&theta));
+    let [batch, channels, height, width] = dims;
+    let (down, across) = if is_own { (height, width) } else { (rows, columns) };
+    let mut y = Vec::new();
+    for image in 0..batch {
+        let turn = &turns[image * 6..][..6];
+        for channel in 0..channels {
+            let plane = &elements[(image * channels + channel) * height * width..];
+            let at = |row: i64, column: i64| {
+                let is_inside =
+                    (0..height as i64).contains(&row) && (0..width as i64).contains(&column);
+                if is_inside { plane[row as usize * width + column as usize] } else { 0.0 }
+            };
+            for v in line(down) {
+                for u in line(across) {
+                    let place = |turn: &[f64]| turn[0] * u + turn[1] * v + turn[2];
+                    let column = (place(&turn[..3]) + 1.0) * (width as f64 - 1.0) / 2.0;
+                    let row = (place(&turn[3..]) + 1.0) * (height as f64 - 1.0) / 2.0;
+                    let (left, top) = (column.floor(), row.floor());
+                    let (right, bottom) = (column - left, row - top);
+                    let (left, top) = (left as i64, top as i64);
+                    y.push(
+                        ((1.0 - bottom)
+                            * ((1.0 - right) * at(top, left) + right * at(top, left + 1))
+                            + bottom
+                                * ((1.0 - right) * at(top + 1, left)
+                                    + right * at(top + 1, left + 1)))
+                            as f32,
+                    );
+                }
+            }
+        }
+    }
+    let attributes = vec![
+        ("target_shape", text(format!("({rows}, {columns})"))),
+        ("transform_type", text("affine")),
+        ("sampler_type", text("bilinear")),
+    ];
+    let inputs = vec![("", x), ("", theta)];
+    let (kind, outputs) = ("SpatialTransformer".to_owned(), vec!["output"]);
+    let expected = floats(&y, &[batch, channels, down, across]);
+    let is_dynamic = random.flag();
+    Some((Single { kind, inputs, attributes, outputs, is_dynamic }, expected))
+}
+
+/// `src/operator/grid_generator-inl.h`: with `warp`, flows in pixels are added to the grid.
+fn grid_generator(random: &mut Random) -> Option<(Single, Tensor)> {
+    let (batch, height, width) = (random.size(1, 2), random.size(1, 5), random.size(1, 5));
+    let x = random.tensor(&[batch, 2, height, width]);
+    let half = |count: usize| (count.max(2) - 1) as f64 / 2.0;
+    let flows = recorded::elements(&x);
+    let mut y = Vec::new();
+    for (number, flow) in flows.iter().enumerate() {
+        let (column, row) = (number % width, number / width % height);
+        let is_row = number / (width * height) % 2 == 1;
+        let (count, place) = if is_row { (height, row) } else { (width, column) };
+        y.push((flow / half(count) + line(count)[place]) as f32);
+    }
+    let expected = floats(&y, &[batch, 2, height, width]);
+    let attributes = vec![("transform_type", text("warp"))];
+    let (kind, outputs) = ("GridGenerator".to_owned(), vec!["output"]);
+    let is_dynamic = random.flag();
+    Some((Single { kind, inputs: vec![("", x)], attributes, outputs, is_dynamic }, expected))
 }

@@ -68,7 +68,7 @@ const OF_NUMBERS: &[(&str, &str, Option<Type>)] = &[
     ("aten::neg", "_operator::neg", None),
     ("aten::pow", "_operator::pow", None),
     ("aten::remainder", "_operator::mod", None),
-    ("aten::sqrt", "torch::sym_sqrt", Some(Type::Float)),
+    ("aten::sqrt", "torch::_sym_sqrt", Some(Type::Float)),
     ("aten::sub", "_operator::sub", None),
     ("prim::max", "torch::sym_max", None),
     ("prim::min", "torch::sym_min", None),

@@ -3,8 +3,9 @@
 use lodstone_model::DType;
 
 use super::node::{Node, Outcome, Rule, no_equivalent};
-use crate::onnx::boxes::{Edge, MAX_GROWTH, Measure, each};
+use crate::onnx::boxes::Edge;
 use crate::onnx::regions::Align;
+use crate::onnx::regression::Regression;
 use crate::onnx::suppression::Suppression;
 use crate::onnx::{Value, int, text};
 
@@ -147,56 +148,17 @@ fn transform_boxes(n: &mut Node<'_>) -> Outcome {
         return no_equivalent("its boxes are rotated");
     }
     let weights = n.floats("Weights")?;
-    let [across, down, wide, high] = *weights else {
-        return Err(format!("expected 4 `Weights`, found {}", weights.len()).into());
+    let weights: [f32; 4] =
+        weights.try_into().map_err(|_| format!("expected 4 `Weights`, found {}", weights.len()))?;
+    let how = Regression {
+        weights,
+        is_scaled: n.flag("ApplyScale")?,
+        edge: Edge::inclusive_if(n.flag("LegacyPlusOne")?),
     };
-    let scaled = n.flag("ApplyScale")?;
-    let edge = Edge::inclusive_if(n.flag("LegacyPlusOne")?);
     let (rois, deltas, images) = (n.real(0)?, n.real(1)?, n.real(2)?);
-    let [count, width] = n.ranked::<2>(0)?;
-    let [_, columns] = n.ranked::<2>(1)?;
-    let [batch, _] = n.ranked::<2>(2)?;
-    let classes = columns / 4;
-    // The index of the image of each box, and the properties of that image.
-    let [number, rois] = match width {
-        4 => [n.filled(DType::Int64, 0.0, &[count])?, rois],
-        _ => n.images_and_boxes(&rois)?,
-    };
-    let of_box = n.gather(&images, &number, 0)?;
-    let mut column = |at: i64| n.slice(&of_box, 1, at, at + 1);
-    let (height, width, scale) = (column(0)?, column(1)?, column(2)?);
-    // [count, 1]
-    let rois = n.div(&rois, &scale)?;
-    let rois = n.corners(&rois)?;
-    let rois = n.spread(&rois, &[1])?;
-    let deltas = n.reshape(&deltas, &[count, classes, 4])?;
-    let weights = n.singles(&[across, down, wide, high]);
-    let deltas = n.div(&deltas, &weights)?;
-    let deltas = n.corners(&deltas)?;
-    let anchors = n.centered(&rois, Measure::half(edge))?;
-    let moved = n.decoded(&deltas, &anchors, Some(MAX_GROWTH))?;
-    let corners = n.cornered(&moved, Measure::half(edge))?;
-    // Images have whole pixels.
-    let mut last = |size: &Value| {
-        let size = n.div(size, &scale)?;
-        let size = n.plus(&size, 0.5)?;
-        let size = n.call("Floor", &[&size], [])?;
-        n.plus(&size, -edge.excess())
-    };
-    let (right, bottom) = (last(&width)?, last(&height)?);
-    let mut lasts = [&right, &bottom].into_iter().cycle();
-    let corners = each(&corners, |corner| {
-        let last = lasts.next().ok_or("an edge was lost")?;
-        let corner = n.clipped(corner, last)?;
-        if scaled { n.mul(&corner, &scale) } else { Ok(corner) }
-    })?;
-    let value = n.stacked(&corners.each_ref())?;
-    let value = n.reshape(&value, &[count, columns])?;
+    let [value, counts] = n.regressed([&rois, &deltas, &images], how)?;
     n.put(0, &value)?;
     let dtype = n.computed(1)?;
-    let zeros = n.filled(DType::Float32, 0.0, &[batch])?;
-    let ones = n.filled(DType::Float32, 1.0, &[count])?;
-    let counts = n.put_elements(&zeros, &number, &ones, 0, "add")?;
     let counts = n.cast(&counts, dtype)?;
     n.put(1, &counts)
 }

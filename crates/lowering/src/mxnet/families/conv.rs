@@ -3,9 +3,9 @@
 use lodstone_model::Attribute;
 
 use crate::mxnet::attributes::wrong;
-use crate::mxnet::node::{Node, Outcome, Rule, known_dims, required_dim};
+use crate::mxnet::node::{Node, Outcome, Rule, required_dim};
 use crate::onnx::layout::{self, Layout};
-use crate::onnx::windows::{Pads, Windows};
+use crate::onnx::windows::{Pads, Windows, spatial_dims};
 use crate::onnx::{Value, int, ints};
 
 pub(super) const RULES: &[(&str, Rule)] = &[
@@ -137,11 +137,22 @@ fn deconvolution(node: &mut Node<'_>) -> Outcome {
     let (x, weight) = (node.to_front(&x, layout)?, node.to_front(&weight, layout)?);
     check_filters(node, &weight, 1, groups)?;
     let target = node.each("target_shape", count, 0, 0)?;
-    let mut adjust = node.each("adj", count, 0, 0)?;
+    let mut adjust = ints("output_padding", &node.each("adj", count, 0, 0)?);
     if target.iter().any(|size| *size != 0) {
-        (windows, adjust) = windows.shrunk(&known_dims(&x)?.split_off(2), &target)?;
+        adjust = match spatial_dims(&x) {
+            Some(dims) => {
+                let more;
+                (windows, more) = windows.shrunk(&dims, &target)?;
+                ints("output_padding", &more)
+            }
+            // The padding follows from the dims in the runtime, with the larger half at the begin, too.
+            None => {
+                windows = windows.bare();
+                ints("output_shape", &target)
+            }
+        };
     }
-    let adjust = Some(ints("output_padding", &adjust));
+    let adjust = Some(adjust);
     let operands = ([&x, &weight], bias.as_ref());
     let y = convolved(node, "ConvTranspose", operands, (&windows, groups), adjust)?;
     node.from_front(&y, layout)

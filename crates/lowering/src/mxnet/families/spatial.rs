@@ -8,7 +8,7 @@ use crate::mxnet::attributes::wrong;
 use crate::mxnet::node::{MAX_PARTS, Node, Outcome, Rule, product, rank, required_dim};
 use crate::onnx::resizing::{Extent, Filter, Places, Resize, Rounding};
 use crate::onnx::windows::bins;
-use crate::onnx::{Precision, Size, Value, int, ints, text};
+use crate::onnx::{Precision, Size, Value, int, ints, tensor, text};
 
 pub(super) const RULES: &[(&str, Rule)] = &[
     ("BilinearSampler", Rule::One(bilinear_sampler)),
@@ -262,7 +262,10 @@ fn bilinear_sampler(node: &mut Node<'_>) -> Outcome {
 }
 
 /// Returns coordinates from -1 to 1 in rows and columns: `[3, height * width]`, with ones as the last row.
-fn coordinates(node: &mut Node<'_>, height: i64, width: i64) -> Outcome {
+fn coordinates(node: &mut Node<'_>, sizes: &[Size; 2]) -> Outcome {
+    let [Size::Known(height), Size::Known(width)] = *sizes else {
+        return computed_coordinates(node, sizes);
+    };
     if product(&[height, width])? > MAX_PARTS * 256 || height < 1 || width < 1 {
         return Err(format!("a grid of {height} times {width} is not supported").into());
     }
@@ -280,10 +283,43 @@ fn coordinates(node: &mut Node<'_>, height: i64, width: i64) -> Outcome {
     Ok(node.floats(&[xs, ys, ones].concat(), &[3, count]))
 }
 
+/// Returns the number of steps along an axis, at least 1, as a float.
+fn steps(node: &mut Node<'_>, size: &Size) -> Outcome {
+    let (size, one) = (node.scalar_of(size)?, node.long(1));
+    let steps = node.plus(&size, -1.0)?;
+    let steps = node.call("Max", &[&steps, &one], [])?;
+    node.cast(&steps, DType::Float32)
+}
+
+/// Computes coordinates of which the number is not known.
+fn computed_coordinates(node: &mut Node<'_>, sizes: &[Size; 2]) -> Outcome {
+    let dims = node.list_of(sizes)?;
+    let mut parts = Vec::new();
+    for (size, is_column) in sizes.iter().zip([true, false]) {
+        let steps = steps(node, size)?;
+        let two = node.number(DType::Float32, 2.0)?;
+        let step = node.div(&two, &steps)?;
+        let count = node.scalar_of(size)?;
+        let places = node.counting(&count, DType::Float32)?;
+        let places = node.mul(&places, &step)?;
+        let places = node.plus(&places, -1.0)?;
+        let places = if is_column { node.unsqueeze(&places, &[1])? } else { places };
+        parts.push(node.call("Expand", &[&places, &dims], [])?);
+    }
+    let value = tensor("value", node.one_number(DType::Float32, 1.0)?);
+    let ones = node.call("ConstantOfShape", &[&dims], [value])?;
+    let [rows, columns] = &parts[..] else { return Err(Finding::internal("a line was lost")) };
+    let mut flat = Vec::new();
+    for part in [columns, rows, &ones] {
+        flat.push(node.reshape(part, &[1, -1])?);
+    }
+    node.concat(&flat.iter().collect::<Vec<_>>(), 0)
+}
+
 /// The grid of an affine transformation: `[batch, 2, height * width]`.
-fn affine(node: &mut Node<'_>, theta: &Value, (height, width): (i64, i64)) -> Outcome {
+fn affine(node: &mut Node<'_>, theta: &Value, sizes: &[Size; 2]) -> Outcome {
     let theta = node.recoded(theta, &[-1, 2, 3])?;
-    let points = coordinates(node, height, width)?;
+    let points = coordinates(node, sizes)?;
     node.call("MatMul", &[&theta, &points], [])
 }
 
@@ -299,17 +335,32 @@ fn grid_generator(node: &mut Node<'_>) -> Outcome {
     let [x] = node.exactly()?;
     if node.attributes.required_word("transform_type", &["affine", "warp"])? == "affine" {
         let (height, width) = target(node)?;
-        let grid = affine(node, &x, (height, width))?;
+        let grid = affine(node, &x, &[height, width].map(Size::Known))?;
         return node.recoded(&grid, &[0, 0, -4, height, width]);
     }
     node.attributes.ignore(&["target_shape"]);
-    let (height, width) = image_size(&x)?;
-    let points = coordinates(node, height, width)?;
+    let x = image(node, 0)?;
+    let sizes = [node.size_of(&x, 2)?, node.size_of(&x, 3)?];
+    let points = coordinates(node, &sizes)?;
     let points = node.slice(&points, 0, 0, 2)?;
-    let points = node.reshape(&points, &[2, height, width])?;
-    #[expect(clippy::cast_precision_loss, reason = "grids are small")]
-    let half = |dim: i64| (dim - 1).max(1) as f32 / 2.0;
-    let halves = node.floats(&[half(width), half(height)], &[2, 1, 1]);
+    let [height, width] = sizes;
+    let (points, halves) = match (&height, &width) {
+        (Size::Known(height), Size::Known(width)) => {
+            #[expect(clippy::cast_precision_loss, reason = "grids are small")]
+            let half = |dim: i64| (dim - 1).max(1) as f32 / 2.0;
+            let points = node.reshape(&points, &[2, *height, *width])?;
+            (points, node.floats(&[half(*width), half(*height)], &[2, 1, 1]))
+        }
+        _ => {
+            let (across, down) = (steps(node, &width)?, steps(node, &height)?);
+            let [across, down] = [node.reshape(&across, &[1])?, node.reshape(&down, &[1])?];
+            let steps = node.concat(&[&across, &down], 0)?;
+            let halves = node.times(&steps, 0.5)?;
+            let dims = node.list_of(&[Size::Known(2), height, width])?;
+            let points = node.call("Reshape", &[&points, &dims], [])?;
+            (points, node.reshape(&halves, &[2, 1, 1])?)
+        }
+    };
     let moved = node.div(&x, &halves)?;
     node.add(&moved, &points)
 }
@@ -319,9 +370,25 @@ fn spatial_transformer(node: &mut Node<'_>) -> Outcome {
     node.attributes.required_word("transform_type", &["affine"])?;
     node.attributes.required_word("sampler_type", &["bilinear"])?;
     let (height, width) = target(node)?;
-    let size = if (height, width) == (0, 0) { image_size(&x)? } else { (height, width) };
-    let grid = affine(node, &theta, size)?;
+    let sizes = match (height, width) {
+        (0, 0) => {
+            let x = image(node, 0)?;
+            [node.size_of(&x, 2)?, node.size_of(&x, 3)?]
+        }
+        (height, width) => [height, width].map(Size::Known),
+    };
+    let grid = affine(node, &theta, &sizes)?;
     let grid = node.transpose(&grid, &[0, 2, 1])?;
-    let grid = node.recoded(&grid, &[0, -4, size.0, size.1, 0])?;
+    let grid = match &sizes {
+        [Size::Known(height), Size::Known(width)] => {
+            node.recoded(&grid, &[0, -4, *height, *width, 0])?
+        }
+        [height, width] => {
+            // The batch is that of the transformations.
+            let dims = [Size::Known(-1), height.clone(), width.clone(), Size::Known(2)];
+            let dims = node.list_of(&dims)?;
+            node.call("Reshape", &[&grid, &dims], [])?
+        }
+    };
     sampled(node, &x, &grid, "zeros")
 }

@@ -63,13 +63,18 @@ impl Graph {
         let (rows, state) = (network.rows(), network.state());
         let both = state * length(network.directions());
         let features = |layer: i64| if layer == 0 { features } else { both };
-        // Without a projection, there are no weights of one.
-        let projected = network.projection.map_or(0, |size| size * network.hidden);
         let of = |layer| rows.checked_mul(features(layer).checked_add(state + 2)?);
         let of_layers = (0..network.layers).map(of);
         let count = of_layers.sum::<Option<i64>>().and_then(|one| {
-            let projected = projected.checked_mul(network.layers)?;
-            one.checked_add(projected)?.checked_mul(length(network.directions()))
+            let all = match network.projection {
+                Some(size) => {
+                    let projected =
+                        size.checked_mul(network.hidden)?.checked_mul(network.layers)?;
+                    one.checked_add(projected)?
+                }
+                None => one,
+            };
+            all.checked_mul(length(network.directions()))
         });
         let count = count.ok_or("the layers have too many parameters")?;
         if all.dims()? != [count] {

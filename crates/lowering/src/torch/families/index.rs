@@ -22,10 +22,7 @@ pub(super) const RULES: &[(&str, Rule)] = &[
     ("aten::diagonal_copy", Rule::One(diagonal)),
     ("aten::diagonal_scatter", Rule::One(|node| scattered(node, diagonal))),
     ("aten::embedding", Rule::One(embedding)),
-    (
-        "aten::embedding_renorm",
-        Rule::One(|_| Err("it changes the weights, which is not supported".into())),
-    ),
+    ("aten::embedding_renorm", Rule::One(renormed)),
     ("aten::gather", Rule::One(gather)),
     ("aten::index", Rule::One(index)),
     ("aten::index_add", Rule::One(index_add)),
@@ -53,6 +50,31 @@ pub(super) const RULES: &[(&str, Rule)] = &[
 fn embedding(node: &mut Node<'_>) -> Outcome {
     let (weight, indices) = (node.tensor("weight")?, node.tensor("indices")?);
     node.gather(&weight, &indices, 0)
+}
+
+/// Scales the rows that are selected down to a norm that they exceed.
+fn renormed(node: &mut Node<'_>) -> Outcome {
+    let (weight, indices) = (node.tensor("self")?, node.tensor("indices")?);
+    let (most, order) = (node.arguments.float("max_norm")?, node.arguments.float("norm_type")?);
+    let kind = match order {
+        2.0 => "ReduceL2",
+        1.0 => "ReduceL1",
+        _ => return Err(wrong("norm_type", "1 or 2", &order.to_string())),
+    };
+    let norm = node.reduce(kind, &weight, &[1], true)?;
+    let indices = node.reshape(&indices, &[-1, 1])?;
+    let marks = node.constant_like(&norm, DType::Int64, 0.0)?;
+    let ones = node.constant_like(&indices, DType::Int64, 1.0)?;
+    let marks = node.put_elements(&marks, &indices, &ones, 0, "none")?;
+    let is_selected = node.cast(&marks, DType::Bool)?;
+    let most = node.number(norm.dtype(), most)?;
+    let is_long = node.call("Greater", &[&norm, &most], [])?;
+    let is_scaled = node.call("And", &[&is_selected, &is_long], [])?;
+    // As in PyTorch's kernel.
+    let divisor = node.plus(&norm, 1e-7)?;
+    let factor = node.div(&most, &divisor)?;
+    let scaled = node.mul(&weight, &factor)?;
+    node.choose(&is_scaled, &scaled, &weight)
 }
 
 fn index_select(node: &mut Node<'_>) -> Outcome {

@@ -5,8 +5,7 @@ use lodstone_model::DType;
 use super::binary::floored;
 use super::unary::truncated;
 use crate::onnx::Value;
-use crate::torch::arguments::Size;
-use crate::torch::node::{Node, Outcome, Rule, axis_of, dim_of, rank};
+use crate::torch::node::{Node, Outcome, Rule, axis_of, rank};
 
 pub(super) const RULES: &[(&str, Rule)] = &[
     ("_operator::add", Rule::Number(|node| numbers(node, |node, a, b| node.add(a, b)))),
@@ -33,8 +32,6 @@ pub(super) const RULES: &[(&str, Rule)] = &[
     ("aten::sym_size", Rule::Number(size)),
     ("aten::numel", Rule::Number(numel)),
     ("aten::size", Rule::Number(size)),
-    ("aten::sym_stride", Rule::Number(stride)),
-    ("aten::sym_storage_offset", Rule::Number(|node| Ok(node.long(0)))),
     ("math::ceil", Rule::Number(|node| rounded(node, "Ceil"))),
     ("math::floor", Rule::Number(|node| rounded(node, "Floor"))),
     ("math::trunc", Rule::Number(to_int)),
@@ -50,7 +47,7 @@ pub(super) const RULES: &[(&str, Rule)] = &[
         Rule::Number(|node| numbers(node, |node, a, b| node.call("Min", &[a, b], []))),
     ),
     ("torch::sym_not", Rule::Number(not)),
-    ("torch::sym_sqrt", Rule::Number(root)),
+    ("torch::_sym_sqrt", Rule::Number(root)),
 ];
 
 /// Returns the operands of a function of numbers, whatever their names.
@@ -173,21 +170,4 @@ fn numel(node: &mut Node<'_>) -> Outcome {
         all = node.mul(&all, &size)?;
     }
     Ok(all)
-}
-
-/// The stride of a row-major tensor.
-fn stride(node: &mut Node<'_>) -> Outcome {
-    let x = node.tensor("self")?;
-    let axis = axis_of(&x, node.arguments.int("dim")?)?;
-    let mut all = Size::Known(1);
-    for place in axis + 1..rank(&x)? {
-        all = match (&all, dim_of(&x, place)) {
-            (Size::Known(all), Some(dim)) => Size::Known(all.saturating_mul(dim)),
-            _ => {
-                let (before, size) = (node.scalar_of(&all)?, node.extent(&x, place)?);
-                Size::Value(node.mul(&before, &size)?)
-            }
-        };
-    }
-    node.scalar_of(&all)
 }

@@ -9,6 +9,7 @@ another size than the traced ones. The committed files are a selection.
 """
 
 import copy
+import math
 import sys
 import warnings
 
@@ -589,8 +590,53 @@ def sizes():
     case("choices_dyn", choices, R(4, 3), dyn=(R(7, 3),))
 
 
+def strict():
+    """Programs that the stricter tracer writes: it keeps what Python computes of sizes."""
+    def whole(x):
+        n = x.shape[0]
+        parts = [math.trunc(n / 3), int(n / 2)]
+        return tuple(x.new_full((part,), 1.0) for part in parts)
+
+    def real(x):
+        n = x.shape[0]
+        return x * (n / 3), x * torch.sym_float(n), x / torch._sym_sqrt(n), x.new_full((n**2,), 1.0)
+
+    for name, function, strict in (("strict_sizes", whole, True), ("strict_reals", real, False)):
+        module = Method(function)
+        dims = ({0: torch.export.Dim("n", min=2, max=64)},)
+        program = torch.export.export(module, (R(6, 3),), dynamic_shapes=dims, strict=strict)
+        x = R(7, 3)
+        write(name + ".dyn", program, (x,), module(x))
+    case("strict_scalar", lambda x: x * torch.ops.aten._local_scalar_dense(x[0, 0]), R(3, 4), core=False)
+    case("strict_hermite", lambda x: torch.ops.aten.matrix_H(x), R(3, 4), core=False)
+    case("strict_renorm", Renorm(), I(5, 4), core=False)
+    module = Method(no_grad)
+    program = torch.export.export(module, (R(3, 4),), strict=True)
+    x = R(3, 4)
+    write("strict_no_grad", program, (x,), module(x))
+
+
+class Method(nn.Module):
+    """A function of one argument; the tracer names the argument of `Wrapped` otherwise."""
+    def __init__(self, function):
+        super().__init__()
+        self.function = function
+
+    def forward(self, x):
+        return self.function(x)
+
+
+class Renorm(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.weight = nn.Parameter(R(5, 3) * 2)
+
+    def forward(self, index):
+        return F.embedding(index, self.weight, max_norm=1.0)
+
+
 FAMILIES = [unary, activations, binary, conv, norm, pool, resize, linear, attention, recurrent, shape, index, inplace, reduce, create,
-            control, quantized, vision, complex_tensors, aliases, sizes]
+            control, quantized, vision, complex_tensors, aliases, sizes, strict]
 
 if __name__ == "__main__":
     for family in FAMILIES:

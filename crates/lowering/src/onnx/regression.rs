@@ -1,0 +1,88 @@
+//! Boxes that a network moves: regions of images, and deltas of their centers and sizes, for each class.
+//!
+//! | framework | what it means there | by |
+//! |---|---|---|
+//! | Caffe2, `BBoxTransform` | regions are those of the scaled image, whose size and scale are a row of `im_info`; results too with `apply_scale` | `bbox_transform_op.cc`; recorded `bbox_transform` |
+//! | Glow, `BBoxTransform` | the same | `InterpreterNodes.cpp` |
+
+use lodstone_model::DType;
+use lodstone_schema::Finding;
+
+use super::boxes::{Edge, MAX_GROWTH, Measure, each};
+use super::{Graph, Size, Value};
+
+type Made<T = Value> = Result<T, Finding>;
+
+/// How boxes are moved.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Regression {
+    /// What the deltas are divided by: across, down, of the width and the height.
+    pub(crate) weights: [f32; 4],
+    /// Whether results are those of the scaled image.
+    pub(crate) is_scaled: bool,
+    pub(crate) edge: Edge,
+}
+
+impl Graph {
+    /// Moves regions `[regions, 4]`, or `[regions, 5]` with the index of the image first, by deltas `[regions, 4 * classes]`,
+    /// in images of height, width and scale: `[images, 3]`. Returns the boxes, and the number of them for each image.
+    pub(crate) fn regressed(
+        &mut self,
+        [regions, deltas, images]: [&Value; 3],
+        how: Regression,
+    ) -> Made<[Value; 2]> {
+        let (count, batch) = (self.size_of(regions, 0)?, self.size_of(images, 0)?);
+        let columns = self.known_dim(deltas, 1)?;
+        // The index of the image of each box, and the properties of that image.
+        let [number, regions] = match self.known_dim(regions, 1)? {
+            4 => {
+                [self.filled_to(DType::Int64, 0.0, std::slice::from_ref(&count))?, regions.clone()]
+            }
+            5 => self.images_and_boxes(regions)?,
+            other => {
+                return Err(format!("expected regions of 4 or 5 numbers, found {other}").into());
+            }
+        };
+        if columns % 4 != 0 {
+            return Err(format!("expected 4 deltas for each class, found {columns}").into());
+        }
+        let of_box = self.gather(images, &number, 0)?;
+        let mut column = |at: i64| self.slice(&of_box, 1, at, at + 1);
+        let (height, width, scale) = (column(0)?, column(1)?, column(2)?);
+        // [count, 1]
+        let regions = self.div(&regions, &scale)?;
+        let regions = self.corners(&regions)?;
+        let regions = self.spread(&regions, &[1])?;
+        let rows = match count {
+            Size::Known(count) => count,
+            Size::Value(_) => -1,
+        };
+        let deltas = self.reshape(deltas, &[rows, columns / 4, 4])?;
+        let weights = self.singles(&how.weights);
+        let deltas = self.div(&deltas, &weights)?;
+        let deltas = self.corners(&deltas)?;
+        let anchors = self.centered(&regions, Measure::half(how.edge))?;
+        let moved = self.decoded(&deltas, &anchors, Some(MAX_GROWTH))?;
+        let corners = self.cornered(&moved, Measure::half(how.edge))?;
+        // Images have whole pixels.
+        let mut last = |size: &Value| {
+            let size = self.div(size, &scale)?;
+            let size = self.plus(&size, 0.5)?;
+            let size = self.call("Floor", &[&size], [])?;
+            self.plus(&size, -how.edge.excess())
+        };
+        let (right, bottom) = (last(&width)?, last(&height)?);
+        let mut lasts = [&right, &bottom].into_iter().cycle();
+        let corners = each(&corners, |corner| {
+            let last = lasts.next().ok_or("an edge was lost")?;
+            let corner = self.clipped(corner, last)?;
+            if how.is_scaled { self.mul(&corner, &scale) } else { Ok(corner) }
+        })?;
+        let boxes = self.stacked(&corners.each_ref())?;
+        let boxes = self.reshape(&boxes, &[rows, columns])?;
+        let zeros = self.filled_to(DType::Float32, 0.0, &[batch])?;
+        let ones = self.filled_to(DType::Float32, 1.0, &[count])?;
+        let counts = self.put_elements(&zeros, &number, &ones, 0, "add")?;
+        Ok([boxes, counts])
+    }
+}
