@@ -6,7 +6,7 @@ use lodstone_schema::numbers::length;
 
 use super::node::{Node, Outcome, Rule, expect_rank, rank, rank_of, required_dim};
 use super::sparse::{expect_integers, rows_of};
-use crate::onnx::{Size, Value, int, text};
+use crate::onnx::{Size, Value, int};
 
 pub(super) const RULES: &[(&str, Rule)] = &[
     ("BatchGather", Rule::One(|node| gather(node, 1))),
@@ -85,21 +85,7 @@ fn one_hot(node: &mut Node<'_>) -> Outcome {
 fn assign(node: &mut Node<'_>) -> Outcome {
     let [data, places, slices] = node.exactly()?;
     expect_integers(&places, "indices")?;
-    scatter(node, &data, &places, &slices, "none")
-}
-
-/// Writes rows, or adds them.
-fn scatter(
-    node: &mut Node<'_>,
-    data: &Value,
-    places: &Value,
-    rows: &Value,
-    reduction: &str,
-) -> Outcome {
-    let places = node.cast(places, DType::Int64)?;
-    let places = node.unsqueeze(&places, &[1])?;
-    let attributes = [text("reduction", reduction)];
-    node.call("ScatterND", &[data, &places, rows], attributes)
+    node.put_rows(&data, &places, &slices, "none")
 }
 
 /// Adds values to rows of zeros, as many as another operand has, or as the highest index requires.
@@ -123,7 +109,7 @@ fn sparse(node: &mut Node<'_>) -> Outcome {
         sizes.push(node.size_of(&values, axis)?);
     }
     let zeros = node.filled_to(values.dtype(), 0.0, &sizes)?;
-    scatter(node, &zeros, &places, &values, "add")
+    node.put_rows(&zeros, &places, &values, "add")
 }
 
 /// Writes values to the columns that a mask assigns to their indices, with a default elsewhere.
@@ -171,7 +157,7 @@ fn mask(node: &mut Node<'_>) -> Outcome {
     let sizes: Vec<Size> = std::iter::once(more).chain(inner.iter().cloned()).collect();
     let dims = node.list_of(&sizes)?;
     let background = node.call("Expand", &[&default, &dims], [])?;
-    let written = scatter(node, &background, &place, &values, "none")?;
+    let written = node.put_rows(&background, &place, &values, "none")?;
     let written = node.cut(&written, 0, &Size::Known(0), &cells)?;
     // Without lengths, there is one row, which is no dim.
     let rows = lengths.map(|_| segments.groups.clone());
@@ -195,7 +181,7 @@ fn fill(node: &mut Node<'_>) -> Outcome {
         sizes.push(node.size_of(&data, axis)?);
     }
     let zeros = node.filled_to(data.dtype(), 0.0, &sizes)?;
-    scatter(node, &zeros, &places, &data, "none")
+    node.put_rows(&zeros, &places, &data, "none")
 }
 
 /// Writes values to the columns of their indices, in rows by lengths, with a default elsewhere. The number of columns is an
@@ -220,7 +206,7 @@ fn to_dense(node: &mut Node<'_>) -> Outcome {
     // Values of no row go to an additional row.
     let more = node.sum_of(&segments.groups, &Size::Known(1))?;
     let all = node.filled_to(values.dtype(), default.into(), &[more, columns])?;
-    let written = node.call("ScatterND", &[&all, &cells, &values], [])?;
+    let written = node.put_slices(&all, &cells, &values, "none")?;
     node.cut(&written, 0, &Size::Known(0), &segments.groups)
 }
 

@@ -1,11 +1,12 @@
 //! Operators that only move elements, and shapes.
 
 use lodstone_model::DType;
-use lodstone_schema::Finding;
 use lodstone_schema::numbers::{Rank, length};
 
 use super::node::{Node, Outcome, Rule, expect_rank, rank_of, required_dim};
+use crate::onnx::indexing::{Bounds, Sections, Span, Spans};
 use crate::onnx::layout::Layout;
+use crate::onnx::required::dim_of;
 use crate::onnx::{Size, Value, int};
 
 pub(super) const RULES: &[(&str, Rule)] = &[
@@ -146,53 +147,31 @@ fn slice(node: &mut Node<'_>) -> Outcome {
         _ => node.known_ints(index),
     };
     let (starts, ends) = (list(node, "starts", 1)?, list(node, "ends", 2)?);
-    let (Some(starts), Some(ends)) = (starts, ends) else { return computed_slice(node, &x) };
+    let (Some(starts), Some(ends)) = (starts, ends) else {
+        let mut list = |index| {
+            let list = node.input(index)?;
+            expect_rank(&list, 1, "ends")?;
+            node.cast(&list, DType::Int64)
+        };
+        let (starts, ends) = (list(1)?, list(2)?);
+        let count = required_dim(&starts, 0)?;
+        let spans = Spans { axes: (0..count).collect(), starts, ends, steps: None };
+        return node.sliced(&x, &spans, Bounds::BehindLast);
+    };
     if starts.len() != ends.len() || starts.len() > rank.count() {
         let (starts, ends) = (starts.len(), ends.len());
         return Err(format!("{starts} starts and {ends} ends do not match {rank} dims").into());
     }
-    let mut y = x.clone();
+    let mut y = x;
     for (axis, (start, end)) in (0..).zip(starts.into_iter().zip(ends)) {
-        let Some(dim) = x.size(axis)? else {
-            // ONNX counts from the last element on: -1 is before it.
-            let (start, end) = (start.max(start.saturating_add(1).min(0)), end);
-            y = match end {
-                -1 => node.slice(&y, axis, start, i64::MAX)?,
-                end if end < 0 => node.slice(&y, axis, start, end + 1)?,
-                end => node.slice(&y, axis, start, end)?,
-            };
-            continue;
-        };
-        let place = |at: i64| if at < 0 { at + dim + 1 } else { at };
-        let (start, end) = (place(start), place(end).min(dim));
-        if start < 0 || end < start {
-            return Err(format!("elements from {start} to {end} exceed a dim of {dim}").into());
-        }
-        if (start, end) != (0, dim) {
-            y = node.slice(&y, axis, start, end)?;
+        let is_all = start == 0 && (end == -1 || dim_of(&y, axis).is_some_and(|dim| end >= dim));
+        if !is_all {
+            let (start, end) = (Some(Size::Known(start)), Some(Size::Known(end)));
+            let spans = node.spans(&[Span { start, end, ..Span::all(axis) }])?;
+            y = node.sliced(&y, &spans, Bounds::BehindLast)?;
         }
     }
     Ok(y)
-}
-
-/// A slice whose ends are computed.
-fn computed_slice(node: &mut Node<'_>, x: &Value) -> Outcome {
-    let shape = node.call("Shape", &[x], [])?;
-    let (zero, one) = (node.long(0), node.long(1));
-    let mut places = Vec::new();
-    for index in 1..3 {
-        let given = node.input(index)?;
-        expect_rank(&given, 1, "ends")?;
-        let given = node.cast(&given, DType::Int64)?;
-        let count = node.size_of(&given, 0)?;
-        let dims = node.cut(&shape, 0, &Size::Known(0), &count)?;
-        let behind = node.add(&dims, &one)?;
-        let counted = node.add(&given, &behind)?;
-        let is_below = node.call("Less", &[&given, &zero], [])?;
-        places.push(node.choose(&is_below, &counted, &given)?);
-    }
-    let [starts, ends] = &places[..] else { return Err(Finding::internal("an end was lost")) };
-    node.call("Slice", &[x, starts, ends], [])
 }
 
 fn split(node: &mut Node<'_>) -> Outcome<Vec<Value>> {
@@ -216,27 +195,16 @@ fn split(node: &mut Node<'_>) -> Outcome<Vec<Value>> {
             }
         },
     };
-    let dim = x.size(axis)?;
-    let parts = match (parts, dim) {
-        (Some(parts), _) if parts.len() == count => parts,
-        (Some(parts), _) => {
+    let how = match parts {
+        Some(parts) if parts.len() == count => {
+            Sections::Lengths(parts.into_iter().map(Size::Known).collect())
+        }
+        Some(parts) => {
             return Err(format!("expected {count} lengths as `split`, found {parts:?}").into());
         }
-        (None, Some(dim)) if dim % length(count) != 0 => {
-            return Err(format!("a dim of {dim} does not divide into {count} parts").into());
-        }
-        (None, _) => {
-            let attributes = [int("axis", axis), int("num_outputs", length(count))];
-            return node.emit("Split", &[Some(&x)], attributes, count);
-        }
+        None => Sections::Equal(length(count)),
     };
-    let all = parts.iter().try_fold(0_i64, |sum, part| sum.checked_add(*part));
-    if dim.is_some_and(|dim| all != Some(dim)) {
-        let dim = required_dim(&x, axis)?;
-        return Err(format!("{parts:?} do not add up to {dim}").into());
-    }
-    let parts = node.graph.longs(&parts);
-    node.emit("Split", &[Some(&x), Some(&parts)], [int("axis", axis)], count)
+    node.graph.split(&x, axis, how)
 }
 
 /// The second output holds the lengths of the operands along the axis.

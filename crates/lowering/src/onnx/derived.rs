@@ -55,6 +55,12 @@ impl Graph {
         self.reshape(&dim, &[])
     }
 
+    /// Returns an element of a list, as a scalar.
+    pub(crate) fn gather_scalar(&mut self, list: &Value, index: i64) -> Made {
+        let index = self.long(index);
+        self.gather(list, &index, 0)
+    }
+
     /// Returns a dim as a scalar of a numeric type.
     pub(crate) fn extent_as(&mut self, value: &Value, axis: i64, dtype: DType) -> Made {
         match value.size(axis)? {

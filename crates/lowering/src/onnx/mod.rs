@@ -7,6 +7,7 @@ pub(crate) mod blocks;
 pub(crate) mod boxes;
 mod constants;
 mod derived;
+pub(crate) mod indexing;
 pub(crate) mod layout;
 pub(crate) mod legacy_pads;
 pub(crate) mod normalization;

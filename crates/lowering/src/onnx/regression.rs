@@ -9,7 +9,7 @@ use lodstone_model::DType;
 use lodstone_schema::Finding;
 
 use super::boxes::{Edge, MAX_GROWTH, Measure, each};
-use super::{Graph, Size, Value, int, text};
+use super::{Graph, Size, Value};
 
 type Made<T = Value> = Result<T, Finding>;
 
@@ -82,8 +82,7 @@ impl Graph {
         let boxes = self.reshape(&boxes, &[rows, columns])?;
         let zeros = self.filled_to(DType::Float32, 0.0, &[batch])?;
         let ones = self.filled_to(DType::Float32, 1.0, &[count])?;
-        let attributes = [int("axis", 0), text("reduction", "add")];
-        let counts = self.call("ScatterElements", &[&zeros, &number, &ones], attributes)?;
+        let counts = self.put_elements(&zeros, &number, &ones, 0, "add")?;
         Ok([boxes, counts])
     }
 }

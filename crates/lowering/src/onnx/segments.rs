@@ -7,7 +7,7 @@
 use lodstone_model::DType;
 use lodstone_schema::Finding;
 
-use super::{Graph, Size, Value, int, known_sizes, tensor, text};
+use super::{Graph, Size, Value, known_sizes, tensor};
 
 type Outcome<T = Value> = Result<T, Finding>;
 
@@ -65,8 +65,7 @@ impl Graph {
         let marked = self.sum_of(rows, &Size::Known(1))?;
         let zeros = self.filled_to(DType::Int64, 0.0, &[marked])?;
         let ones = self.filled_to(DType::Int64, 1.0, std::slice::from_ref(count))?;
-        let attributes = [int("axis", 0), text("reduction", "add")];
-        let marks = self.call("ScatterElements", &[&zeros, &ends, &ones], attributes)?;
+        let marks = self.put_elements(&zeros, &ends, &ones, 0, "add")?;
         let axis = self.long(0);
         let number = self.call("CumSum", &[&marks, &axis], [])?;
         self.cut(&number, 0, &Size::Known(0), rows)
@@ -128,10 +127,7 @@ impl Segments {
 
     /// Sums the rows of each group: `[rows, ..]` become `[groups, ..]`.
     pub(crate) fn sum(&self, graph: &mut Graph, values: &Value) -> Outcome {
-        let mut sizes = Vec::new();
-        for axis in values.rank()?.numbers() {
-            sizes.push(graph.size_of(values, axis)?);
-        }
+        let mut sizes = graph.sizes_of(values)?;
         let number = graph.along_rows(&self.number, values)?;
         let number = match known_sizes(&sizes) {
             Some(dims) => graph.expand(&number, &dims)?,
@@ -144,8 +140,7 @@ impl Segments {
             *first = graph.sum_of(&self.groups, &Size::Known(1))?;
         }
         let zeros = graph.filled_to(values.dtype(), 0.0, &sizes)?;
-        let attributes = [int("axis", 0), text("reduction", "add")];
-        let sums = graph.call("ScatterElements", &[&zeros, &number, values], attributes)?;
+        let sums = graph.put_elements(&zeros, &number, values, 0, "add")?;
         graph.cut(&sums, 0, &Size::Known(0), &self.groups)
     }
 }

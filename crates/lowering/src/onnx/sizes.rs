@@ -6,7 +6,8 @@ use lodstone_model::DType;
 use lodstone_schema::Finding;
 use lodstone_schema::numbers::exact;
 
-use super::{Graph, Value};
+use super::required::MAX_ELEMENTS;
+use super::{Graph, Value, int};
 
 type Made<T = Value> = Result<T, Finding>;
 
@@ -146,6 +147,66 @@ impl Graph {
         self.both(size, &Size::Known(by), i64::checked_rem_euclid, "Mod")
     }
 
+    /// Returns the sizes in a list, whose length must be known.
+    pub(crate) fn sizes_in(&mut self, list: &Value) -> Made<Vec<Size>> {
+        if let Some(known) = list.info().ints() {
+            return Ok(known.into_iter().map(Size::Known).collect());
+        }
+        let mut sizes = Vec::new();
+        for place in 0..self.known_dim(list, 0)? {
+            sizes.push(Size::Value(self.gather_scalar(list, place)?));
+        }
+        Ok(sizes)
+    }
+
+    /// Returns all dims of a value.
+    pub(crate) fn sizes_of(&mut self, value: &Value) -> Made<Vec<Size>> {
+        value.rank()?.numbers().map(|axis| self.size_of(value, axis)).collect()
+    }
+
+    /// Reshapes to sizes, of which one may be -1.
+    pub(crate) fn reshape_to(&mut self, value: &Value, sizes: &[Size]) -> Made {
+        let shape = self.list_of(sizes)?;
+        match shape.info().ints() {
+            Some(known) => self.reshape(value, &known),
+            None => self.call("Reshape", &[value, &shape], [int("allowzero", 1)]),
+        }
+    }
+
+    /// Broadcasts to sizes.
+    pub(crate) fn expand_to(&mut self, value: &Value, sizes: &[Size]) -> Made {
+        if let Some(known) = known_sizes(sizes) {
+            product(&known)?;
+            return self.expand(value, &known);
+        }
+        let shape = self.list_of(sizes)?;
+        self.call("Expand", &[value, &shape], [])
+    }
+
+    /// Broadcasts to the dims of another value.
+    pub(crate) fn expand_as(&mut self, value: &Value, like: &Value) -> Made {
+        let sizes = self.sizes_of(like)?;
+        self.expand_to(value, &sizes)
+    }
+
+    /// Returns the sizes to which values broadcast.
+    pub(crate) fn broadcast_sizes(&mut self, values: &[Value]) -> Made<Vec<Size>> {
+        let mut all = Vec::new();
+        for value in values {
+            let own = self.sizes_of(value)?;
+            // Aligned at the end; missing sizes are 1.
+            let missing = own.len().saturating_sub(all.len());
+            all.splice(0..0, vec![Size::Known(1); missing]);
+            for (size, own) in all.iter_mut().rev().zip(own.into_iter().rev()) {
+                if !matches!(own, Size::Known(1)) && matches!(size, Size::Known(1) | Size::Value(_))
+                {
+                    *size = own;
+                }
+            }
+        }
+        Ok(all)
+    }
+
     fn both(
         &mut self,
         left: &Size,
@@ -162,4 +223,11 @@ impl Graph {
         let (left, right) = (self.scalar_of(left)?, self.scalar_of(right)?);
         self.call(kind, &[&left, &right], []).map(Size::Value)
     }
+}
+
+/// Returns the product of dims, which may not overflow.
+pub(super) fn product(dims: &[i64]) -> Made<i64> {
+    let all = dims.iter().try_fold(1_i64, |all, dim| all.checked_mul(*dim));
+    all.filter(|all| all.unsigned_abs() <= MAX_ELEMENTS)
+        .ok_or_else(|| format!("the dims {dims:?} have too many elements").into())
 }

@@ -147,7 +147,7 @@ impl Graph {
         let count = self.dim(kept, 0)?;
         let one = self.number(DType::Float32, 1.0)?;
         let ones = self.call("Expand", &[&one, &count], [])?;
-        self.call("ScatterND", &[&none, &places, &ones], [])
+        self.put_slices(&none, &places, &ones, "none")
     }
 
     /// Returns numbers that descend to 1 along the last dim of `like`: scores of boxes in order.

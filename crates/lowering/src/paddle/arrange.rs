@@ -1,13 +1,14 @@
 //! Operators that move elements: flipping, rolling, repeating, padding, unfolding.
 
-use lodstone_model::{DType, Dim};
-use lodstone_schema::numbers::{exact, length};
+use lodstone_model::Dim;
+use lodstone_schema::numbers::exact;
 use lodstone_schema::paddle::Release;
 
 use super::operator::{Operator, Outcome, Rule};
+use crate::onnx::indexing::{BEYOND, Bounds, Pad, Padding, Spans};
 use crate::onnx::layout::Layout;
 use crate::onnx::windows::{Pads, Rounding, Windows};
-use crate::onnx::{Value, int, text};
+use crate::onnx::{Size, Value, int, text};
 
 pub(super) const RULES: &[(&str, Rule)] = &[
     ("crop", crop),
@@ -82,21 +83,20 @@ fn crop(op: &mut Operator<'_>) -> Outcome {
     let ends = match (dims.info().ints(), starts.info().ints()) {
         (Some(dims), Some(starts)) => {
             let end = |(dim, start): (&i64, &i64)| match dim {
-                ..0 => i64::MAX,
+                ..0 => BEYOND,
                 dim => start.saturating_add(*dim),
             };
             let ends: Vec<i64> = dims.iter().zip(&starts).map(end).collect();
             op.longs(&ends)
         }
         _ => {
-            let (zero, last) = (op.long(0), op.long(i64::MAX));
+            let (zero, last) = (op.long(0), op.long(BEYOND));
             let is_rest = op.call("Less", &[&dims, &zero], [])?;
             let ends = op.add(&starts, &dims)?;
             op.choose(&is_rest, &last, &ends)?
         }
     };
-    let axes = op.longs(&axes);
-    let y = op.call("Slice", &[&x, &starts, &ends, &axes], [])?;
+    let y = op.sliced(&x, &Spans { axes, starts, ends, steps: None }, Bounds::Within)?;
     op.put("Out", &y)
 }
 
@@ -119,9 +119,7 @@ fn repeat_as(op: &mut Operator<'_>) -> Outcome {
 
 fn flip(op: &mut Operator<'_>) -> Outcome {
     let (x, axes) = (op.input("X")?, op.ints("axis")?);
-    let many = axes.len();
-    let all = [&*vec![-1; many], &*vec![-i64::MAX; many], &*vec![-1; many]];
-    let y = if axes.is_empty() { x } else { op.steps(&x, &axes, all)? };
+    let y = op.reversed(&x, &axes)?;
     op.put("Out", &y)
 }
 
@@ -150,7 +148,8 @@ fn pad(op: &mut Operator<'_>) -> Outcome {
     if pairs.len() != x.rank()? || !rest.is_empty() {
         return Err(format!("expected {} pairs of paddings, found {paddings:?}", x.rank()?).into());
     }
-    let y = padded(op, &x, pairs, "constant", number)?;
+    let pads = pairs.iter().zip(0..).map(|(pair, axis)| Pad::known(axis, *pair));
+    let y = padded(op, &x, &pads.collect::<Vec<_>>(), Padding::Constant, number)?;
     op.put("Out", &y)
 }
 
@@ -163,92 +162,45 @@ pub(super) fn pad_cube(op: &mut Operator<'_>) -> Outcome {
 fn pad_around(op: &mut Operator<'_>, dims: usize, number: &str) -> Outcome {
     let (x, number) = (op.input("X")?, op.float(number)?);
     let layout = op.layout("data_format")?;
-    let mode = match op.text("mode")?.as_str() {
-        "constant" => "constant",
-        "reflect" => "reflect",
-        "edge" | "replicate" => "edge",
-        "circular" => "wrap",
+    let padding = match op.text("mode")?.as_str() {
+        "constant" => Padding::Constant,
+        "reflect" => Padding::Reflect,
+        "edge" | "replicate" => Padding::Edge,
+        "circular" => Padding::Wrap,
         other => return Err(format!("unknown `mode` `{other}`").into()),
     };
-    let paddings = match op.optional("Paddings")? {
-        Some(computed) if computed.info().ints().is_none() => {
-            let y = computed_padding(op, &x, &computed, (dims, layout), mode, number)?;
-            return op.put("Out", &y);
-        }
-        Some(_) => op.known("Paddings")?,
-        None => op.ints("paddings")?,
-    };
+    let paddings = op.numbers("", "Paddings", "paddings")?;
+    let paddings = op.sizes_in(&paddings)?;
     let (pairs, rest) = paddings.as_chunks::<2>();
     if pairs.len() != dims || !rest.is_empty() || x.rank()? != dims + 2 {
-        let rank = x.rank()?;
-        return Err(format!(
-            "expected {dims} pairs of paddings, found {paddings:?} for rank {rank}"
-        )
-        .into());
+        let (rank, count) = (x.rank()?, paddings.len());
+        return Err(
+            format!("expected {dims} pairs of paddings, found {count} for rank {rank}").into()
+        );
     }
     let mut inner = pairs.to_vec();
     if dims == 3 {
         inner.reverse();
     }
-    let none = [[0, 0]];
+    let none = || [[Size::Known(0), Size::Known(0)]];
     let all = match layout {
-        Layout::Last => [&none, &*inner, &none].concat(),
-        Layout::First => [&none, &none, &*inner].concat(),
+        Layout::Last => [&none()[..], &inner, &none()].concat(),
+        Layout::First => [&none()[..], &none(), &inner].concat(),
     };
-    let y = padded(op, &x, &all, mode, number)?;
+    let pads = all.into_iter().zip(0..).map(|([begin, end], axis)| Pad { axis, begin, end });
+    let y = padded(op, &x, &pads.collect::<Vec<_>>(), padding, number)?;
     op.put("Out", &y)
-}
-
-/// Pads by numbers that are computed when the program runs.
-fn computed_padding(
-    op: &mut Operator<'_>,
-    x: &Value,
-    paddings: &Value,
-    (dims, layout): (usize, Layout),
-    mode: &str,
-    number: f32,
-) -> Outcome<Value> {
-    if x.rank()? != dims + 2 {
-        return Err(format!("expected rank {}, found {}", dims + 2, x.rank()?).into());
-    }
-    let count = length(2 * dims);
-    let paddings = op.cast(paddings, DType::Int64)?;
-    let (paddings, zero) = (op.reshape(&paddings, &[count])?, op.longs(&[0]));
-    // [pairs.., 0]
-    let paddings = op.concat(&[&paddings, &zero], 0)?;
-    let mut inner: Vec<i64> = (0..count).step_by(2).collect();
-    if dims == 3 {
-        inner.reverse();
-    }
-    let around = |inner: Vec<i64>| match layout {
-        Layout::Last => [vec![count], inner, vec![count]].concat(),
-        Layout::First => [vec![count, count], inner].concat(),
-    };
-    let ends = around(inner.iter().map(|begin| begin + 1).collect());
-    let places = op.longs(&[around(inner), ends].concat());
-    let pads = op.gather(&paddings, &places, 0)?;
-    let number = op.number(x.dtype(), number.into())?;
-    op.call("Pad", &[x, &pads, &number], [text("mode", mode)])
 }
 
 fn padded(
     op: &mut Operator<'_>,
     x: &Value,
-    pairs: &[[i64; 2]],
-    mode: &str,
+    pads: &[Pad],
+    padding: Padding,
     number: f32,
 ) -> Outcome<Value> {
-    let (begins, ends): (Vec<i64>, Vec<i64>) =
-        pairs.iter().map(|[begin, end]| (*begin, *end)).unzip();
-    let pads = op.longs(&[begins, ends].concat());
-    let mode = text("mode", mode);
-    match pairs.iter().all(|pair| *pair == [0, 0]) {
-        true => Ok(x.clone()),
-        false => {
-            let number = op.number(x.dtype(), number.into())?;
-            op.call("Pad", &[x, &pads, &number], [mode])
-        }
-    }
+    let number = op.number(x.dtype(), number.into())?;
+    op.padded(x, pads, padding, Some(&number))
 }
 
 fn pixel_shuffle(op: &mut Operator<'_>) -> Outcome {
@@ -266,27 +218,21 @@ fn pixel_shuffle(op: &mut Operator<'_>) -> Outcome {
 /// Elements shifted beyond the end of a dim reenter at its beginning; without axes, the tensor is flattened first.
 pub(super) fn roll(op: &mut Operator<'_>) -> Outcome {
     let x = op.input("X")?;
-    let shifts = match op.optional("ShiftsTensor")? {
-        Some(_) => op.known("ShiftsTensor")?,
-        None => op.ints("shifts")?,
-    };
     let axes = op.ints("axis")?;
+    let shifts = op.numbers("", "ShiftsTensor", "shifts")?;
+    let shifts = op.sizes_in(&shifts)?;
     let (mut y, axes) = match axes.is_empty() {
         true => (op.reshape(&x, &[-1])?, vec![0]),
         false => (x.clone(), axes),
     };
     if axes.len() != shifts.len() {
-        return Err(format!("expected one shift for each of {axes:?}, found {shifts:?}").into());
+        return Err(
+            format!("expected one shift for each of {axes:?}, found {}", shifts.len()).into()
+        );
     }
     for (axis, shift) in axes.into_iter().zip(shifts) {
         let axis = op.place(axis, &y)?;
-        let dim = op.known_dim(&y, axis)?;
-        // An empty dim has nothing to roll.
-        if let Some(shift @ 1..) = shift.checked_rem_euclid(dim) {
-            let (head, tail) =
-                (op.slice(&y, axis, dim - shift, dim)?, op.slice(&y, axis, 0, dim - shift)?);
-            y = op.concat(&[&head, &tail], axis)?;
-        }
+        y = op.rolled(&y, axis, &shift)?;
     }
     let y = op.reshape_as(&y, &x)?;
     op.put("Out", &y)
@@ -297,12 +243,12 @@ pub(super) fn strided_slice(op: &mut Operator<'_>) -> Outcome {
     let starts = op.numbers("StartsTensorList", "StartsTensor", "starts")?;
     let ends = op.numbers("EndsTensorList", "EndsTensor", "ends")?;
     let steps = op.numbers("StridesTensorList", "StridesTensor", "strides")?;
-    let ends = match op.is_older_than(Release::new(3, 0)) {
-        true => backward_ends(op, &x, &axes, &ends, &steps)?,
-        false => ends,
+    let bounds = match op.is_older_than(Release::new(3, 0)) {
+        true => Bounds::ToFirst,
+        false => Bounds::Clamped,
     };
-    let axes = op.longs(&axes);
-    let mut y = op.call("Slice", &[&x, &starts, &ends, &axes, &steps], [])?;
+    let spans = Spans { axes, starts, ends, steps: Some(steps) };
+    let mut y = op.sliced(&x, &spans, bounds)?;
     let gone = op.ints("decrease_axis")?;
     if !gone.is_empty() {
         let gone = op.longs(&gone);
@@ -310,33 +256,6 @@ pub(super) fn strided_slice(op: &mut Operator<'_>) -> Outcome {
     }
     let y = op.scalar(&y)?;
     op.put("Out", &y)
-}
-
-/// With negative steps, -1 is before the first element, and smaller ends are clamped to the first element. Since 3.0, they
-/// are as in ONNX.
-fn backward_ends(
-    op: &mut Operator<'_>,
-    x: &Value,
-    axes: &[i64],
-    ends: &Value,
-    steps: &Value,
-) -> Outcome<Value> {
-    let (Some(known), Some(steps)) = (ends.info().ints(), steps.info().ints()) else {
-        return Ok(ends.clone());
-    };
-    if steps.iter().all(|step| *step > 0) {
-        return Ok(ends.clone());
-    }
-    let end = |((axis, end), step): ((&i64, &i64), &i64)| match (*end, *step) {
-        (-1, ..0) => Ok(-i64::MAX),
-        (..0, ..0) => {
-            let dim = op.known_dim(x, op.place(*axis, x)?)?;
-            Ok(if end.saturating_add(dim) < 0 { 0 } else { *end })
-        }
-        (end, _) => Ok(end),
-    };
-    let ends = axes.iter().zip(&known).zip(&steps).map(end).collect::<Outcome<Vec<_>>>()?;
-    Ok(op.longs(&ends))
 }
 
 /// Repeats and dims are aligned at the end; missing ones are 1.
@@ -380,13 +299,7 @@ fn unstack(op: &mut Operator<'_>, slot: &str) -> Outcome {
         // There is an output for each part.
         None => op.results(slot),
     };
-    let parts = usize::try_from(count).ok().filter(|parts| (1..1 << 16).contains(parts));
-    let parts = parts.ok_or_else(|| format!("expected at least 1 part, found {count}"))?;
-    let attributes = [int("axis", axis), int("num_outputs", count)];
-    let parts = op.emit("Split", &[Some(&x)], attributes, parts)?;
-    let gone = op.longs(&[axis]);
-    let part = |part: &Value| op.call("Squeeze", &[part, &gone], []);
-    let parts = parts.iter().map(part).collect::<Outcome<Vec<_>>>()?;
+    let parts = op.unstacked(&x, axis, count)?;
     op.put_all(slot, &parts)
 }
 
@@ -408,7 +321,8 @@ pub(super) fn unfold(op: &mut Operator<'_>) -> Outcome {
     let windows = Windows::new(&size, &strides, &dilations, &pads)?.extended(&dims)?;
     let Pads { begins, ends } = windows.pads();
     let pairs = [[0; 2]; 2].into_iter().chain(begins.into_iter().zip(ends).map(<[i64; 2]>::from));
-    let padded = padded(op, &x, &pairs.collect::<Vec<_>>(), "constant", 0.0)?;
+    let pads = pairs.zip(0..).map(|(pair, axis)| Pad::known(axis, pair));
+    let padded = padded(op, &x, &pads.collect::<Vec<_>>(), Padding::Constant, 0.0)?;
     let counts = windows.counts(&dims, Rounding::Down)?;
     if windows.size()? > WIDEST {
         return Err(format!("expected windows of at most {WIDEST} elements, found {size:?}").into());

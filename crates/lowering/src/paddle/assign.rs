@@ -7,6 +7,7 @@ use lodstone_store::Blob;
 
 use super::operator::{Operator, Outcome, Rule};
 use crate::onnx::Value;
+use crate::onnx::indexing::{Bounds, Spans};
 
 pub(super) const RULES: &[(&str, Rule)] = &[("set_value", set_value)];
 
@@ -14,12 +15,7 @@ pub(super) const RULES: &[(&str, Rule)] = &[("set_value", set_value)];
 fn set_value(op: &mut Operator<'_>) -> Outcome {
     let x = op.input("Input")?;
     let axes = op.ints("axes")?;
-    let indices = {
-        let count = op.call("Size", &[&x], [])?;
-        let (zero, one) = (op.long(0), op.long(1));
-        let numbers = op.call("Range", &[&zero, &count, &one], [])?;
-        op.reshape_as(&numbers, &x)?
-    };
+    let indices = op.element_places(&x)?;
     let slice = if axes.is_empty() {
         indices
     } else {
@@ -30,15 +26,12 @@ fn set_value(op: &mut Operator<'_>) -> Outcome {
             Some(none) if none.is_empty() => op.longs(&vec![1; axes.len()]),
             _ => steps,
         };
-        let axes = op.longs(&axes);
-        op.call("Slice", &[&indices, &starts, &ends, &axes, &steps], [])?
+        let spans = Spans { axes, starts, ends, steps: Some(steps) };
+        op.sliced(&indices, &spans, Bounds::BeforeFirst)?
     };
     let values = values(op, x.dtype())?;
     let values = broadcast(op, &values, &slice)?;
-    let (all, places) = (op.reshape(&x, &[-1])?, op.reshape(&slice, &[-1])?);
-    let values = op.reshape(&values, &[-1])?;
-    let y = op.call("ScatterElements", &[&all, &places, &values], [])?;
-    let y = op.reshape_as(&y, &x)?;
+    let y = op.written_at(&x, &slice, &values)?;
     op.put("Out", &y)
 }
 

@@ -3,7 +3,7 @@
 use lodstone_model::DType;
 
 use super::operator::{Operator, Outcome, Rule};
-use crate::onnx::{Value, int, text};
+use crate::onnx::Value;
 
 pub(super) const RULES: &[(&str, Rule)] =
     &[("bincount", bincount), ("histogram", histogram), ("searchsorted", search_sorted)];
@@ -16,8 +16,7 @@ fn added_up(
     updates: &Value,
 ) -> Outcome<Value> {
     let zeros = op.filled_by(updates.dtype(), 0.0, count)?;
-    let attributes = [int("axis", 0), text("reduction", "add")];
-    op.call("ScatterElements", &[&zeros, places, updates], attributes)
+    op.put_elements(&zeros, places, updates, 0, "add")
 }
 
 /// The number of occurrences of each integer, or the sum of the weights of each.

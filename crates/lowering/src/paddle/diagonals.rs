@@ -19,63 +19,6 @@ pub(super) const RULES: &[(&str, Rule)] = &[
 /// The maximum number of elements of a triangle, which is stored.
 const LARGEST: i64 = 1 << 20;
 
-impl Operator<'_> {
-    /// Moves two axes to the end.
-    fn axes_to_back(&mut self, x: &Value, [first, second]: [i64; 2]) -> Outcome<Value> {
-        let others = x.rank()?.numbers().filter(|axis| ![first, second].contains(axis));
-        let order: Vec<i64> = others.chain([first, second]).collect();
-        self.transpose(x, &order)
-    }
-
-    /// Returns the numbers from 0 to the dim of an axis.
-    fn places_along(&mut self, x: &Value, axis: i64) -> Outcome<Value> {
-        let (zero, one, count) = (self.long(0), self.long(1), self.extent(x, axis)?);
-        self.call("Range", &[&zero, &count, &one], [])
-    }
-
-    /// Returns the elements of a diagonal of the matrices in the last two dims.
-    fn diagonal_of(&mut self, x: &Value, offset: i64) -> Outcome<Value> {
-        let rank = x.rank()?.number();
-        let (below, right) = (offset.saturating_neg().max(0), offset.max(0));
-        // The matrix begins with the diagonal, whose length is the shorter side.
-        let last = [i64::MAX, i64::MAX];
-        let x = self.slices(x, &[rank - 2, rank - 1], &[below, right], &last)?;
-        let (rows, columns) = (self.dim(&x, rank - 2)?, self.dim(&x, rank - 1)?);
-        let count = self.call("Min", &[&rows, &columns], [])?;
-        let count = self.reshape(&count, &[])?;
-        let (zero, one) = (self.long(0), self.long(1));
-        let numbers = self.call("Range", &[&zero, &count, &one], [])?;
-        let places = self.unsqueeze(&numbers, &[1])?;
-        // [count, 2]
-        let places = self.concat(&[&places, &places], 1)?;
-        // [rows, columns, ...]
-        let front: Vec<i64> = [rank - 2, rank - 1].into_iter().chain(0..rank - 2).collect();
-        let turned = self.transpose(&x, &front)?;
-        let found = self.call("GatherND", &[&turned, &places], [])?;
-        let back: Vec<i64> = (1..rank - 1).chain([0]).collect();
-        self.transpose(&found, &back)
-    }
-
-    /// Returns matrices with the elements of the last dim on a diagonal, and `number` elsewhere.
-    fn on_diagonal(&mut self, x: &Value, offset: i64, number: f64) -> Outcome<Value> {
-        let rank = x.rank()?.number();
-        let places = self.places_along(x, rank - 1)?;
-        let rows = self.unsqueeze(&places, &[1])?;
-        let is_diagonal = self.call("Equal", &[&rows, &places], [])?;
-        let wide = self.unsqueeze(x, &[rank - 1])?;
-        let number = self.number(x.dtype(), number)?;
-        let y = self.choose(&is_diagonal, &wide, &number)?;
-        if offset == 0 {
-            return Ok(y);
-        }
-        let (below, right) = (offset.saturating_neg().max(0), offset.max(0));
-        let around: Vec<i64> = [vec![0; x.rank()?.count() - 1], vec![below, right]].concat();
-        let pads = [around, vec![0; x.rank()?.count() - 1], vec![right, below]].concat();
-        let pads = self.longs(&pads);
-        self.call("Pad", &[&y, &pads, &number], [])
-    }
-}
-
 /// A matrix with a diagonal, or the diagonal of a matrix.
 fn diag(op: &mut Operator<'_>) -> Outcome {
     let (x, offset) = (op.input("X")?, op.int("offset")?);
@@ -83,9 +26,9 @@ fn diag(op: &mut Operator<'_>) -> Outcome {
     let y = match x.rank()?.count() {
         1 => {
             let number = op.float("padding_value")?;
-            op.on_diagonal(&x, offset, number.into())?
+            op.on_diagonal(&x, [0, 1], offset, number.into())?
         }
-        2 => op.diagonal_of(&x, offset)?,
+        2 => op.diagonal(&x, [0, 1], offset)?,
         other => return Err(format!("expected at most rank 2, found {other}").into()),
     };
     op.put("Out", &y)
@@ -94,18 +37,8 @@ fn diag(op: &mut Operator<'_>) -> Outcome {
 /// Makes matrices of the last dim, whose rows are the dim `dim1` and whose columns are `dim2`.
 fn diag_embed(op: &mut Operator<'_>) -> Outcome {
     let (x, offset) = (op.input("Input")?, op.int("offset")?);
-    let y = op.on_diagonal(&x, offset, 0.0)?;
-    let (rows, columns) = (op.place(op.int("dim1")?, &y)?, op.place(op.int("dim2")?, &y)?);
-    let rank = y.rank()?.number();
-    let mut others = 0..rank - 2;
-    let source = |axis: i64| match axis {
-        _ if axis == rows => Some(rank - 2),
-        _ if axis == columns => Some(rank - 1),
-        _ => others.next(),
-    };
-    let order: Option<Vec<i64>> = (0..rank).map(source).collect();
-    let order = order.ok_or_else(|| format!("expected two axes, found {rows} twice"))?;
-    let y = op.transpose(&y, &order)?;
+    let axes = [op.int("dim1")?, op.int("dim2")?];
+    let y = op.on_diagonal(&x, axes, offset, 0.0)?;
     op.put("Out", &y)
 }
 
@@ -116,11 +49,7 @@ fn diagonals(op: &mut Operator<'_>, in_order: bool) -> Outcome<Value> {
     let (rows, columns) = (op.place(op.int("axis1")?, &x)?, op.place(op.int("axis2")?, &x)?);
     let (rows, columns) =
         if in_order { (rows.min(columns), rows.max(columns)) } else { (rows, columns) };
-    if rows == columns {
-        return Err(format!("expected two axes, found {rows} twice").into());
-    }
-    let x = op.axes_to_back(&x, [rows, columns])?;
-    op.diagonal_of(&x, offset)
+    op.diagonal(&x, [rows, columns], offset)
 }
 
 fn diagonal(op: &mut Operator<'_>) -> Outcome {

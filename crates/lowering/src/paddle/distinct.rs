@@ -71,43 +71,15 @@ fn unique(op: &mut Operator<'_>) -> Outcome {
 /// Elements that differ from the previous one.
 fn unique_consecutive(op: &mut Operator<'_>) -> Outcome {
     let x = op.input("X")?;
-    let (x, axis) = match op.only_axis(&x)? {
-        Some(axis) => (x, axis),
-        None => (op.reshape(&x, &[-1])?, 0),
-    };
-    let after = op.slice(&x, axis, 1, i64::MAX)?;
-    let before = op.slice(&x, axis, 0, -1)?;
-    let same = op.call("Equal", &[&after, &before], [])?;
-    let others: Vec<i64> = x.rank()?.numbers().filter(|other| *other != axis).collect();
-    let same = op.cast(&same, DType::Int32)?;
-    let same = match others.is_empty() {
-        true => same,
-        false => op.reduce("ReduceMin", &same, &others, false)?,
-    };
-    let zero = op.number(DType::Int32, 0.0)?;
-    let is_other = op.call("Equal", &[&same, &zero], [])?;
-    // The first element, if there is one, differs from nothing.
-    let count = op.dim(&x, axis)?;
-    let one = op.longs(&[1]);
-    let first = op.call("Min", &[&count, &one], [])?;
-    let first = op.filled_by(DType::Bool, 1.0, &first)?;
-    let starts = op.concat(&[&first, &is_other], 0)?;
-    let y = op.call("Compress", &[&x, &starts], [int("axis", axis)])?;
-    op.put("Out", &y)?;
-    let numbers = op.cast(&starts, DType::Int64)?;
+    let axis = op.only_axis(&x)?;
+    let runs = op.runs(&x, axis)?;
+    op.put("Out", &runs.values)?;
     if op.wants("Index") {
-        let along = op.long(0);
-        let numbers = op.call("CumSum", &[&numbers, &along], [])?;
-        let minus = op.long(-1);
-        let numbers = op.add(&numbers, &minus)?;
+        let numbers = runs.numbers(op)?;
         op.put_numbers("Index", &numbers)?;
     }
     if op.wants("Counts") {
-        let begins = op.call("NonZero", &[&starts], [])?;
-        let begins = op.reshape(&begins, &[-1])?;
-        let rest = op.slice(&begins, 0, 1, i64::MAX)?;
-        let ends = op.concat(&[&rest, &count], 0)?;
-        let counts = op.sub(&ends, &begins)?;
+        let counts = runs.lengths(op)?;
         op.put_numbers("Counts", &counts)?;
     }
     Ok(())

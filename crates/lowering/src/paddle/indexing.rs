@@ -3,7 +3,7 @@
 use lodstone_model::DType;
 
 use super::operator::{Operator, Outcome, Rule};
-use crate::onnx::{Value, int, text};
+use crate::onnx::{Value, int};
 
 pub(super) const RULES: &[(&str, Rule)] = &[
     ("gather_nd", gather_nd),
@@ -58,17 +58,12 @@ pub(super) fn masked_select(op: &mut Operator<'_>) -> Outcome {
 /// Rows are overwritten, or, if updates are added up, replaced by the sum of the updates only.
 fn scatter(op: &mut Operator<'_>) -> Outcome {
     let (x, ids, updates) = (op.input("X")?, op.input("Ids")?, op.input("Updates")?);
-    let ids = op.cast(&ids, DType::Int64)?;
-    let ids = op.reshape(&ids, &[-1, 1])?;
-    let put = |op: &mut Operator<'_>, to: &Value, updates: &Value, how: &str| {
-        op.call("ScatterND", &[to, &ids, updates], [text("reduction", how)])
-    };
     let y = match op.flag("overwrite")? {
-        true => put(op, &x, &updates, "none")?,
+        true => op.put_rows(&x, &ids, &updates, "none")?,
         false => {
             let none = op.filled_like(&updates, 0.0)?;
-            let cleared = put(op, &x, &none, "none")?;
-            put(op, &cleared, &updates, "add")?
+            let cleared = op.put_rows(&x, &ids, &none, "none")?;
+            op.put_rows(&cleared, &ids, &updates, "add")?
         }
     };
     op.put("Out", &y)
@@ -76,8 +71,7 @@ fn scatter(op: &mut Operator<'_>) -> Outcome {
 
 fn scatter_nd_add(op: &mut Operator<'_>) -> Outcome {
     let (x, index, updates) = (op.input("X")?, op.input("Index")?, op.input("Updates")?);
-    let index = op.cast(&index, DType::Int64)?;
-    let y = op.call("ScatterND", &[&x, &index, &updates], [text("reduction", "add")])?;
+    let y = op.put_slices(&x, &index, &updates, "add")?;
     op.put("Out", &y)
 }
 
@@ -104,56 +98,17 @@ fn multiplex(op: &mut Operator<'_>) -> Outcome {
 fn index_add(op: &mut Operator<'_>) -> Outcome {
     let (x, index, more) = (op.input("X")?, op.input("Index")?, op.input("AddValue")?);
     let axis = op.place(op.int("axis")?, &x)?;
-    let index = op.cast(&index, DType::Int64)?;
-    let index = op.reshape(&index, &[-1, 1])?;
-    let rank = x.rank()?.number();
-    let order: Vec<i64> = [axis].into_iter().chain((0..rank).filter(|at| *at != axis)).collect();
-    let (x, more) = (op.transpose(&x, &order)?, op.transpose(&more, &order)?);
-    let y = op.call("ScatterND", &[&x, &index, &more], [text("reduction", "add")])?;
-    let back: Vec<i64> = (1..=axis).chain([0]).chain(axis + 1..rank).collect();
-    let y = op.transpose(&y, &back)?;
+    let y = op.put_along(&x, &index, &more, axis, "add")?;
     op.put("Out", &y)
-}
-
-/// Returns the indices of the elements that lists of indices and masks select: `[..., dims]`.
-fn selected(op: &mut Operator<'_>, slot: &str) -> Outcome<Value> {
-    let mut lists = Vec::new();
-    for index in op.inputs(slot)? {
-        if index.dtype() != DType::Bool {
-            lists.push(op.cast(&index, DType::Int64)?);
-            continue;
-        }
-        // [rank, selected]
-        let places = op.call("NonZero", &[&index], [])?;
-        for axis in index.rank()?.numbers() {
-            let number = op.long(axis);
-            lists.push(op.gather(&places, &number, 0)?);
-        }
-    }
-    let dims = |list: &Value| op.call("Shape", &[list], []);
-    let dims = lists.iter().map(dims).collect::<Outcome<Vec<_>>>()?;
-    let mut columns = Vec::new();
-    for (place, list) in lists.iter().enumerate() {
-        let mut column = list.clone();
-        for (_, dims) in dims.iter().enumerate().filter(|(other, _)| *other != place) {
-            column = op.call("Expand", &[&column, dims], [])?;
-        }
-        columns.push(op.unsqueeze(&column, &[-1])?);
-    }
-    op.concat(&columns.iter().collect::<Vec<_>>(), -1)
 }
 
 /// Assigns values to the elements that indices and masks select, or adds them; the values are broadcast.
 fn index_put(op: &mut Operator<'_>) -> Outcome {
     let (x, value) = (op.input("x")?, op.input("value")?);
-    let places = selected(op, "indices")?;
-    let depth = places.size(-1)?.ok_or("the number of indices must be known")?;
-    let front = op.call("Shape", &[&places], [int("start", 0), int("end", -1)])?;
-    let rest = op.call("Shape", &[&x], [int("start", depth)])?;
-    let dims = op.concat(&[&front, &rest], 0)?;
-    let value = op.call("Expand", &[&value, &dims], [])?;
+    let list: Vec<Option<Value>> = op.inputs("indices")?.into_iter().map(Some).collect();
+    let indexed = op.indexed(&x, &list)?;
     let how = if op.flag("accumulate")? { "add" } else { "none" };
-    let y = op.call("ScatterND", &[&x, &places, &value], [text("reduction", how)])?;
+    let y = op.put_at(&x, &indexed, &value, how)?;
     op.put("out", &y)
 }
 
@@ -170,17 +125,13 @@ fn put_along_axis(op: &mut Operator<'_>) -> Outcome {
         other => return Err(format!("unknown `Reduce` `{other}`").into()),
     };
     let includes_self = op.flag_or_true("Include_self")?;
-    let put = |op: &mut Operator<'_>, to: &Value, value: &Value, how: &str| {
-        let attributes = [int("axis", axis), text("reduction", how)];
-        op.call("ScatterElements", &[to, &index, value], attributes)
-    };
     let x = match neutral.filter(|_| !includes_self) {
         Some(neutral) => {
             let cleared = op.filled_like(&value, neutral)?;
-            put(op, &x, &cleared, "none")?
+            op.put_elements(&x, &index, &cleared, axis, "none")?
         }
         None => x,
     };
-    let y = put(op, &x, &value, how)?;
+    let y = op.put_elements(&x, &index, &value, axis, how)?;
     op.put("Result", &y)
 }

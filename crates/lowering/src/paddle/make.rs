@@ -5,7 +5,8 @@ use lodstone_schema::Finding;
 use lodstone_store::Blob;
 
 use super::operator::{Operator, Outcome, Rule};
-use crate::onnx::{Value, tensor};
+use crate::onnx::indexing::Hot;
+use crate::onnx::{Size, Value, tensor};
 
 pub(super) const RULES: &[(&str, Rule)] = &[
     ("assign_value", assign_value),
@@ -171,25 +172,11 @@ fn one_hot(op: &mut Operator<'_>, column: bool) -> Outcome {
         x
     };
     let depth = match op.optional("depth_tensor")? {
-        Some(depth) => {
-            let depth = op.reshape(&depth, &[])?;
-            op.cast(&depth, DType::Int64)?
-        }
-        None => {
-            let depth = op.int("depth")?;
-            op.long(depth)
-        }
+        Some(depth) => Size::Value(op.reshape(&depth, &[])?),
+        None => Size::Known(op.int("depth")?),
     };
-    let dtype = op.required_dtype("dtype")?;
-    // ONNX's own operator counts negative indices from the end.
-    let numbers = {
-        let (zero, one) = (op.long(0), op.long(1));
-        op.call("Range", &[&zero, &depth, &one], [])?
-    };
-    let (wide, numbers) = (op.cast(&x, DType::Int64)?, numbers);
-    let wide = op.unsqueeze(&wide, &[-1])?;
-    let hot = op.call("Equal", &[&wide, &numbers], [])?;
-    let y = op.cast(&hot, dtype)?;
+    let hot = Hot::ones(op.required_dtype("dtype")?);
+    let y = op.one_hot(&x, &depth, hot)?;
     op.put("Out", &y)
 }
 

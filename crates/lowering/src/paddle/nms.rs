@@ -138,7 +138,7 @@ fn multiclass_nms(op: &mut Operator<'_>) -> Outcome {
         _ => {
             let [best, places] = op.highest(&all, Some(first), true)?;
             let none = op.filled_like(&all, f64::NEG_INFINITY)?;
-            op.call("ScatterElements", &[&none, &places, &best], [int("axis", 2)])?
+            op.put_elements(&none, &places, &best, 2, "none")?
         }
     };
     let corners = op.corners(&boxes)?;

@@ -9,7 +9,7 @@ use super::operator::{Operator, Outcome, Rule};
 use super::sequences::{
     Steps, compress, counted, ends_of, lengths, longest, offsets, starts, with_row,
 };
-use crate::onnx::{Graph, Value, int, text};
+use crate::onnx::{Graph, Value, int};
 
 pub(super) const RULES: &[(&str, Rule)] = &[
     ("merge_lod_tensor", merge),
@@ -334,7 +334,7 @@ fn scatter(op: &mut Operator<'_>) -> Outcome {
         return Err(format!("expected a matrix as `X`, found rank {}", x.rank()?).into());
     }
     let updates = op.reshape(&updates, &[-1])?;
-    let y = op.call("ScatterND", &[&x, &targets, &updates], [text("reduction", "add")])?;
+    let y = op.put_slices(&x, &targets, &updates, "add")?;
     op.put("Out", &y)
 }
 

@@ -6,7 +6,8 @@ use lodstone_schema::numbers::{Axis, known};
 use lodstone_schema::paddle::Release;
 
 use super::operator::{Operator, Outcome, Rule};
-use crate::onnx::{Value, int};
+use crate::onnx::indexing::{Bounds, Sections, Spans};
+use crate::onnx::{Size, Value, int};
 
 pub(super) const RULES: &[(&str, Rule)] = &[
     ("broadcast_tensors", broadcast),
@@ -210,8 +211,8 @@ pub(super) fn slice(op: &mut Operator<'_>) -> Outcome {
     let axes = op.ints("axes")?;
     let starts = op.numbers("StartsTensorList", "StartsTensor", "starts")?;
     let ends = op.numbers("EndsTensorList", "EndsTensor", "ends")?;
-    let axes = op.longs(&axes);
-    let mut y = op.call("Slice", &[&x, &starts, &ends, &axes], [])?;
+    let spans = Spans { axes, starts, ends, steps: None };
+    let mut y = op.sliced(&x, &spans, Bounds::Clamped)?;
     let gone = op.ints("decrease_axis")?;
     if !gone.is_empty() {
         let gone = op.longs(&gone);
@@ -230,25 +231,23 @@ fn split(op: &mut Operator<'_>) -> Outcome {
         false => op.known_each("SectionsTensorList")?,
     };
     let count = op.int("num")?;
-    let made = if sections.is_empty() {
-        let attributes = [int("axis", axis), int("num_outputs", count)];
-        let count = usize::try_from(count).ok().filter(|count| (1..1 << 16).contains(count));
-        let count = count.ok_or("expected a number of parts as `num`")?;
-        op.emit("Split", &[Some(&x)], attributes, count)?
-    } else {
-        let whole = x.size(op.place(axis, &x)?)?;
-        let listed = sections.iter().filter(|part| **part >= 0);
-        let listed = listed.fold(0, |listed: i64, part| listed.saturating_add(*part));
-        let rest = match whole {
-            Some(whole) => whole.saturating_sub(listed),
-            None if sections.iter().all(|part| *part >= 0) => 0,
-            None => return Err("the dim to split must be known".into()),
-        };
-        let sections: Vec<i64> =
-            sections.iter().map(|part| if *part < 0 { rest } else { *part }).collect();
-        let parts = op.longs(&sections);
-        op.emit("Split", &[Some(&x), Some(&parts)], [int("axis", axis)], sections.len())?
+    let how = match (sections.iter().filter(|part| **part < 0).count(), sections.len()) {
+        (_, 0) => Sections::Equal(count),
+        (0 | 1, _) => {
+            // A section of -1 has the rest.
+            let listed = sections.iter().filter(|part| **part >= 0);
+            let listed = listed.fold(0, |listed: i64, part| listed.saturating_add(*part));
+            let whole = op.size_of(&x, axis)?;
+            let rest = match sections.iter().any(|part| *part < 0) {
+                true => op.difference_of(&whole, &Size::Known(listed))?,
+                false => Size::Known(0),
+            };
+            let part = |part: &i64| if *part < 0 { rest.clone() } else { Size::Known(*part) };
+            Sections::Lengths(sections.iter().map(part).collect())
+        }
+        _ => return Err(format!("expected at most one -1, found {sections:?}").into()),
     };
+    let made = op.split(&x, axis, how)?;
     op.put_all("Out", &made)
 }
 

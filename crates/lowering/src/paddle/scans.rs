@@ -71,11 +71,6 @@ fn places_of(op: &mut Operator<'_>, x: &Value, axis: i64) -> Outcome<(Value, Val
     Ok((with((1..behind).collect())?, with((1..=behind).collect())?))
 }
 
-/// Reverses the order of an axis.
-fn reversed(op: &mut Operator<'_>, x: &Value, axis: i64) -> Outcome<Value> {
-    op.steps(x, &[axis], [&[-1], &[-i64::MAX], &[-1]])
-}
-
 fn cumprod(op: &mut Operator<'_>) -> Outcome {
     let x = op.input("X")?;
     if x.rank()? == 0 {
@@ -102,11 +97,11 @@ fn logcumsumexp(op: &mut Operator<'_>) -> Outcome {
         DType::Float64 => f64::MIN,
         _ => f64::from(f32::MIN),
     };
-    let y = if reverse { reversed(op, &y, axis)? } else { y };
+    let y = if reverse { op.reversed(&y, &[axis])? } else { y };
     let y = if exclusive { shifted(op, &y, axis, lowest)? } else { y };
     let scan = Scan { reduction: "ReduceLogSumExp", neutral: f64::NEG_INFINITY };
     let y = scan.apply(op, &y, axis)?;
-    let y = if reverse { reversed(op, &y, axis)? } else { y };
+    let y = if reverse { op.reversed(&y, &[axis])? } else { y };
     let lowest = op.number(y.dtype(), lowest)?;
     let y = op.call("Max", &[&y, &lowest], [])?;
     op.put("Out", &y)

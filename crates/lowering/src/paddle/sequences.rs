@@ -135,14 +135,6 @@ impl Steps {
     }
 }
 
-impl Graph {
-    /// Returns an element of a list, as a scalar.
-    pub(crate) fn gather_scalar(&mut self, list: &Value, index: i64) -> Outcome<Value> {
-        let index = self.long(index);
-        self.gather(list, &index, 0)
-    }
-}
-
 /// Returns a tensor with a row of `fill` after its own, and the index of that row.
 pub(super) fn with_row(graph: &mut Graph, x: &Value, fill: f64) -> Outcome<(Value, Value)> {
     let dims = graph.call("Shape", &[x], [])?;

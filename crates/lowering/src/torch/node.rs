@@ -6,10 +6,11 @@ use lodstone_model::{DType, Op};
 use lodstone_schema::numbers::Rank;
 use lodstone_schema::{Code, Finding};
 
-use super::arguments::{Arguments, Item, Number, Size, wrong};
+use super::arguments::{Arguments, Item, Number, wrong};
+pub(super) use crate::onnx::indexing::BEYOND;
 pub(super) use crate::onnx::known_sizes;
 pub(super) use crate::onnx::required::{MAX_ELEMENTS, check_size, dim_of, place_in, rank, rank_of};
-use crate::onnx::{Graph, Value, int};
+use crate::onnx::{Graph, Value};
 
 /// The result of a rule.
 pub(super) type Outcome<T = Value> = Result<T, Finding>;
@@ -38,9 +39,6 @@ pub(super) enum Made {
 
 /// The maximum number of operators, or of elements of a constant, that a single node may become.
 pub(super) const MAX_PARTS: i64 = 1 << 14;
-
-/// Beyond any dim, in both directions.
-pub(super) const BEYOND: i64 = i32::MAX as i64;
 
 /// A node, and the operators that are emitted for it.
 pub(super) struct Node<'a> {
@@ -128,51 +126,6 @@ impl<'a> Node<'a> {
         }
         let number = self.arguments.number(name)?;
         number.map(|number| self.number_of(dtype, number)).transpose()
-    }
-
-    /// Returns all dims of a tensor.
-    pub(super) fn sizes_of(&mut self, value: &Value) -> Outcome<Vec<Size>> {
-        (0..rank(value)?).map(|axis| self.size_of(value, axis)).collect()
-    }
-
-    /// Returns the sizes to which tensors broadcast.
-    pub(super) fn broadcast_sizes(&mut self, values: &[Value]) -> Outcome<Vec<Size>> {
-        let mut all = Vec::new();
-        for value in values {
-            let own = self.sizes_of(value)?;
-            // Aligned at the end; missing sizes are 1.
-            let missing = own.len().saturating_sub(all.len());
-            all.splice(0..0, vec![Size::Known(1); missing]);
-            for (size, own) in all.iter_mut().rev().zip(own.into_iter().rev()) {
-                if !matches!(own, Size::Known(1)) && matches!(size, Size::Known(1) | Size::Value(_))
-                {
-                    *size = own;
-                }
-            }
-        }
-        Ok(all)
-    }
-
-    /// Reshapes to sizes, of which one may be -1.
-    pub(super) fn reshape_to(&mut self, value: &Value, sizes: &[Size]) -> Outcome {
-        if let Some(known) = known_sizes(sizes) {
-            return self.reshape(value, &known);
-        }
-        let shape = self.list_of(sizes)?;
-        match shape.info().ints() {
-            Some(known) => self.reshape(value, &known),
-            None => self.call("Reshape", &[value, &shape], [int("allowzero", 1)]),
-        }
-    }
-
-    /// Broadcasts to sizes.
-    pub(super) fn expand_to(&mut self, value: &Value, sizes: &[Size]) -> Outcome {
-        if let Some(known) = known_sizes(sizes) {
-            product(&known)?;
-            return self.expand(value, &known);
-        }
-        let shape = self.list_of(sizes)?;
-        self.call("Expand", &[value, &shape], [])
     }
 
     /// Applies a rule with another tensor in a slot.

@@ -12,7 +12,7 @@ use lodstone_schema::Finding;
 use super::arguments::{Arguments, Item};
 use super::families;
 use super::node::{Node, Outcome, Rule, base_name, dim_of, place_in, rank};
-use crate::onnx::{Graph, Value, int};
+use crate::onnx::{Graph, Value};
 
 /// A value: its base, and the views that lead to it.
 #[derive(Clone, Debug)]
@@ -75,6 +75,13 @@ impl Tensors {
             (reference.value, reference.version) = (value, base.version);
         }
         Ok(reference.value.clone())
+    }
+
+    /// Returns the whole tensor that a reference without views refers to.
+    pub(super) fn whole(&self, reference: &mut Reference<'_>) -> Outcome {
+        let base = self.base(reference)?;
+        (reference.value, reference.version) = (base.value.clone(), base.version);
+        Ok(base.value.clone())
     }
 
     /// Makes a value of any type and dims the next one of a parameter.
@@ -228,36 +235,15 @@ impl<'m> View<'m> {
                 "select" => node.unsqueeze(new, &[axis])?,
                 _ => new.clone(),
             };
-            let mut parts = Vec::new();
-            if start > 0 {
-                parts.push(node.slice(parent, axis, 0, start)?);
-            }
-            parts.push(new);
-            if end < dim {
-                parts.push(node.slice(parent, axis, end, dim)?);
-            }
-            match parts.as_slice() {
-                [only] => Ok(Some(only.clone())),
-                _ => node.concat(&parts.iter().collect::<Vec<_>>(), axis).map(Some),
-            }
+            node.replaced(parent, axis, [start, end], &new).map(Some)
         })
     }
 
     /// Finds the places of the elements by the view of all places.
     fn scatter_any(&self, graph: &mut Graph, parent: &Value, new: &Value) -> Outcome {
-        let size = match parent.known_dims() {
-            Some(dims) => graph.long(super::node::product(&dims)?),
-            None => graph.call("Size", &[parent], [])?,
-        };
-        let (zero, one) = (graph.long(0), graph.long(1));
-        let places = graph.call("Range", &[&zero, &size, &one], [])?;
-        let places = graph.reshape_as(&places, parent)?;
+        let places = graph.element_places(parent)?;
         let places = self.apply(graph, &places)?;
         let places = graph.cast(&places, DType::Int64)?;
-        let places = graph.reshape(&places, &[-1])?;
-        let flat = graph.reshape(parent, &[-1])?;
-        let new = graph.reshape(new, &[-1])?;
-        let done = graph.call("ScatterElements", &[&flat, &places, &new], [int("axis", 0)])?;
-        graph.reshape_as(&done, parent)
+        graph.written_at(parent, &places, new)
     }
 }

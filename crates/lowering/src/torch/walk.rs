@@ -298,14 +298,13 @@ impl<'m> Walk<'m> {
         rule: Rule,
         scope: &mut Scope<'m>,
     ) -> Outcome<()> {
-        let Some(values) = self.items(op, scope)? else {
+        let Some(mut values) = self.items(op, scope)? else {
             fail(op, scope);
             return Ok(());
         };
-        if base_name(&op.kind).starts_with("as_strided")
-            && self.source(op, scope).is_some_and(|source| !source.views.is_empty())
-        {
-            return Err("strides in the memory of a view are not supported".into());
+        let mut source = self.source(op, scope);
+        if base_name(&op.kind).starts_with("as_strided") {
+            self.with_memory(op, &mut values, source.as_mut(), scope)?;
         }
         let mut items = values.iter().flat_map(|(_, items)| items);
         let rule = match items.any(|item| matches!(item, Item::Complex(_))) {
@@ -353,7 +352,7 @@ impl<'m> Walk<'m> {
             let [result, ..] = results.as_slice() else { return Err("it has no result".into()) };
             return self.write(block, op, result, scope);
         }
-        if let Some(source) = self.source(op, scope) {
+        if let Some(source) = source {
             let view = |result| View { op, arguments: values.clone(), result, is_declared };
             let views: Vec<View<'m>> = (0..results.len()).map(view).collect();
             return self.bind_views(block, op, &source, views, results, scope);
@@ -366,6 +365,41 @@ impl<'m> Walk<'m> {
         let vars = self.vars.get(block);
         let var = op.writes().next().and_then(|name| vars?.get(name));
         var.and_then(|var| var.value.tensor_type()).is_some_and(|tensor| tensor.shape.is_some())
+    }
+
+    /// Replaces a view, whose memory is that of its base, by the base.
+    fn with_memory(
+        &mut self,
+        op: &'m Op,
+        values: &mut Slots<'m>,
+        source: Option<&mut Reference<'m>>,
+        scope: &Scope<'m>,
+    ) -> Outcome<()> {
+        let first = op.inputs.first().and_then(|operand| operand.args.first());
+        let Some(Bound::Tensor(view)) = first.and_then(|name| scope.get(name)) else {
+            return Ok(());
+        };
+        if view.views.is_empty() {
+            return Ok(());
+        }
+        if view.is_ambiguous {
+            let what = "whether it has the memory of a view or a copy depends on strides";
+            return Err(what.into());
+        }
+        let offset = Arguments::new(op, values.clone()).optional_int("storage_offset")?;
+        if offset.is_none() {
+            // Where the view begins is not computed.
+            return Err("strides from the beginning of a view are not supported".into());
+        }
+        let mut base = Reference { views: Vec::new(), ..view.clone() };
+        let value = self.tensors.whole(&mut base)?;
+        if let Some((_, items)) = values.first_mut() {
+            *items = vec![Item::Tensor(value)];
+        }
+        if let Some(source) = source {
+            *source = base;
+        }
+        Ok(())
     }
 
     /// Returns the tensor that the results of an operator are views of.

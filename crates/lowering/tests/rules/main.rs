@@ -17,6 +17,7 @@
 mod boxes;
 mod caffe2;
 mod evaluate;
+mod indexing;
 mod mxnet;
 mod normalization;
 mod paddle;
@@ -119,6 +120,7 @@ fn main() {
     trials.push(Trial::test("rules_without_a_case_are_listed", untried));
     trials.extend(tables::trials());
     trials.extend(boxes::trials());
+    trials.extend(indexing::trials());
     trials.extend(normalization::trials());
     trials.extend(quantization::trials());
     trials.extend(recurrence::trials());

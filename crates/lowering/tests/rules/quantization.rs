@@ -6,7 +6,7 @@ use lodstone_store::Blob;
 
 use super::random::{Random, differences};
 use super::recorded;
-use super::single::{CAFFE2, PADDLE, Run, Single, floats, random_trial, text};
+use super::single::{PADDLE, Run, Single, floats, random_trial, text};
 
 /// Returns an operator, and its expected results; `None` if the framework rejects it.
 type Draw = fn(&mut Random) -> Option<(Single, Vec<Tensor>)>;
@@ -28,7 +28,7 @@ pub(crate) fn trials() -> Vec<Trial> {
         trial("torch", "quantize", Single::torch, torch_quantize),
         trial("torch", "fake_quantize", Single::torch, torch_fake),
         trial("torch", "choose_qparams", Single::torch, torch_choose),
-        trial("caffe2", "Int8Quantize", CAFFE2, caffe2_quantize),
+        trial("caffe2", "Int8Quantize", Single::caffe2, caffe2_quantize),
         Trial::test("quantization::rejected", rejected),
         Trial::test("quantization::integers_pass", integers_pass),
     ]

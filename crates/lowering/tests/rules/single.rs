@@ -22,9 +22,6 @@ pub(crate) type Run = fn(&Single) -> Result<Vec<Tensor>, String>;
 /// Evaluates an operator of PaddlePaddle 2.6.
 pub(crate) const PADDLE: Run = |single| single.paddle(Release::new(2, 6));
 
-/// Evaluates an operator of Caffe2.
-pub(crate) const CAFFE2: Run = |single| single.evaluated(Dialect::Caffe2);
-
 /// Compares random operators with their expected results; there is none if the framework rejects the operator.
 pub(crate) fn random_trial(
     name: &str,
@@ -131,7 +128,7 @@ impl Single {
             ..Var::default()
         }));
         block.outputs = op.writes().map(str::to_owned).collect();
-        if dialect == Dialect::Torch {
+        if dialect != Dialect::Mxnet {
             block.inputs = named.iter().map(|(name, _)| name.clone()).collect();
         }
         block.ops.push(op);
@@ -142,6 +139,10 @@ impl Single {
 
     pub(crate) fn mxnet(&self) -> Result<Vec<Tensor>, String> {
         self.evaluated(Dialect::Mxnet)
+    }
+
+    pub(crate) fn caffe2(&self) -> Result<Vec<Tensor>, String> {
+        self.evaluated(Dialect::Caffe2)
     }
 
     pub(crate) fn torch(&self) -> Result<Vec<Tensor>, String> {

@@ -6,7 +6,7 @@
 use lodstone_model::DType;
 
 use super::node::{Node, Outcome, Rule, no_equivalent};
-use crate::onnx::{Size, Value, int, text};
+use crate::onnx::{Size, Value, int};
 
 pub(super) const RULES: &[(&str, Rule)] = &[
     ("AddGrad", |n| pair(n, |_, grad| Ok([grad.clone(), grad.clone()]))),
@@ -262,8 +262,7 @@ fn lengths_sum(
     let places = n.expand(&places, &dims)?;
     let shape = data.dims()?;
     let zeros = n.filled(data.dtype(), 0.0, &shape)?;
-    let attributes = [int("axis", 0), text("reduction", "add")];
-    let of_data = n.call("ScatterElements", &[&zeros, &places, &added], attributes)?;
+    let of_data = n.put_elements(&zeros, &places, &added, 0, "add")?;
     n.put(0, &of_data)?;
     if let Some(weights) = weights {
         let rows = n.gather(&data, &numbers, 0)?;

@@ -3,7 +3,7 @@
 use lodstone_model::DType;
 
 use super::node::{Node, Outcome, Rule, no_equivalent};
-use crate::onnx::{Size, Value, int, text};
+use crate::onnx::{Size, Value, int};
 
 pub(super) const RULES: &[(&str, Rule)] = &[
     ("BatchSparseToDense", sparse_to_dense),
@@ -48,17 +48,16 @@ fn scatter(n: &mut Node<'_>) -> Outcome {
     let inner = inner.ok_or_else(|| format!("indices of {depth} values exceed the rank"))?;
     let dims: Vec<i64> = std::iter::once(count).chain(inner.iter().copied()).collect();
     let places = n.raw(1)?;
-    let places = n.cast(&places, DType::Int64)?;
     if cumulative {
         let (data, slices) = (n.real(0)?, n.real(2)?);
         let slices = n.cast(&slices, data.dtype())?;
         let slices = n.reshape(&slices, &dims)?;
-        let added = n.call("ScatterND", &[&data, &places, &slices], [text("reduction", "add")])?;
+        let added = n.put_slices(&data, &places, &slices, "add")?;
         return n.put(0, &added);
     }
     let (data, slices) = (n.raw(0)?, n.raw_like(2, &result)?);
     let slices = n.reshape(&slices, &dims)?;
-    let written = n.call("ScatterND", &[&data, &places, &slices], [])?;
+    let written = n.put_slices(&data, &places, &slices, "none")?;
     n.put_raw(0, &written)
 }
 
@@ -96,13 +95,7 @@ fn index_add(n: &mut Node<'_>) -> Outcome {
     let (axis, alpha) = (n.axis("Dim", 0)?, f64::from(n.float("Alpha")?));
     let (data, numbers, added) = (n.real(0)?, n.raw(1)?, n.real(2)?);
     let added = n.times(&added, alpha)?;
-    let dims = added.dims()?;
-    let line = |(place, dim): (i64, &i64)| if place == axis { *dim } else { 1 };
-    let aligned: Vec<i64> = (0..).zip(&dims).map(line).collect();
-    let numbers = n.reshape(&numbers, &aligned)?;
-    let numbers = n.expand(&numbers, &dims)?;
-    let attributes = [int("axis", axis), text("reduction", "add")];
-    let value = n.call("ScatterElements", &[&data, &numbers, &added], attributes)?;
+    let value = n.put_along(&data, &numbers, &added, axis, "add")?;
     n.put(0, &value)
 }
 
@@ -167,7 +160,7 @@ fn sparse_to_dense(n: &mut Node<'_>) -> Outcome {
     // Values of no row go to an additional row.
     let all = n.filled(result.kind.dtype(), default, &[rows.saturating_add(1), columns])?;
     let values = n.cast(&values, all.dtype())?;
-    let written = n.call("ScatterND", &[&all, &places, &values], [])?;
+    let written = n.put_slices(&all, &places, &values, "none")?;
     let value = n.slice(&written, 0, 0, rows)?;
     n.put(0, &value)
 }
@@ -196,7 +189,7 @@ fn split_labels(n: &mut Node<'_>) -> Outcome {
         let ty = n.out(result)?;
         let from = n.cast(&from, ty.kind.dtype())?;
         let zeros = n.filled(ty.kind.dtype(), 0.0, &ty.shape)?;
-        let value = n.call("ScatterND", &[&zeros, &places, &from], [])?;
+        let value = n.put_slices(&zeros, &places, &from, "none")?;
         n.put(result, &value)?;
     }
     n.put(2, &number)

@@ -4,7 +4,8 @@ use lodstone_schema::numbers::length;
 use lodstone_schema::{Finding, places};
 
 use super::node::{Node, Outcome, Rule, no_equivalent};
-use crate::onnx::{int, ints, text};
+use crate::onnx::indexing::{Pad, Padding};
+use crate::onnx::{int, ints};
 
 pub(super) const RULES: &[(&str, Rule)] = &[
     ("Broadcast", broadcast),
@@ -72,9 +73,9 @@ fn concat(n: &mut Node<'_>) -> Outcome {
 
 fn flip(n: &mut Node<'_>) -> Outcome {
     let axis = n.axis("Axis", 0)?;
-    let (first, end, axes) = (n.longs(&[-1]), n.longs(&[i64::MIN]), n.longs(&[axis]));
-    let step = n.longs(&[-1]);
-    n.moved("Slice", &[&first, &end, &axes, &step], [])
+    let value = n.raw_like(0, &n.out(0)?)?;
+    let value = n.reversed(&value, &[axis])?;
+    n.put_raw(0, &value)
 }
 
 /// Writes `Small`, repeated `Count` times along an axis, into `Big`.
@@ -111,27 +112,32 @@ fn insert(n: &mut Node<'_>) -> Outcome {
             let ends: Vec<i64> = starts.iter().zip(&inner).map(|(start, n)| start + n).collect();
             around = n.slices(&around, &in_front, starts, &ends)?;
         }
-        let before = n.slice(&around, axis, 0, first)?;
-        let behind = n.slice(&around, axis, end, all)?;
-        middle = n.concat(&[&before, &middle, &behind], axis)?;
+        middle = n.replaced(&around, axis, [first, end], &middle)?;
     }
     n.put_raw(0, &middle)
 }
 
 fn pad(n: &mut Node<'_>) -> Outcome {
     let result = n.out(0)?;
-    let mode = match n.int("Mode")? {
-        0 => "constant",
-        1 => "reflect",
-        2 => "edge",
+    let padding = match n.int("Mode")? {
+        0 => Padding::Constant,
+        1 => Padding::Reflect,
+        2 => Padding::Edge,
         other => return Err(format!("expected 0 to 2 as `Mode`, found {other}").into()),
     };
-    let pads = n.ints("Pads")?;
     let number = f64::from(n.float("Value")?);
     let value = n.raw_like(0, &result)?;
     let number = stored(n, &result, number)?;
-    let pads = n.longs(pads);
-    let value = n.call("Pad", &[&value, &pads, &number], [text("mode", mode)])?;
+    // The begins of all dims, and then the ends.
+    let pads = n.ints("Pads")?;
+    let (begins, ends) = pads.split_at(pads.len() / 2);
+    if begins.len() != ends.len() {
+        return Err(format!("expected pairs of `Pads`, found {pads:?}").into());
+    }
+    let pairs = begins.iter().zip(ends).zip(0..);
+    let pads: Vec<Pad> =
+        pairs.map(|((begin, end), axis)| Pad::known(axis, [*begin, *end])).collect();
+    let value = n.padded(&value, &pads, padding, Some(&number))?;
     n.put_raw(0, &value)
 }
 

@@ -214,11 +214,10 @@ fn dense_mask(n: &mut Node<'_>) -> Outcome {
     let row = n.mul(&segments.number, &wide)?;
     let place = n.add(&row, &column)?;
     let place = n.choose(&has_place, &place, &nowhere)?;
-    let place = n.unsqueeze(&place, &[1])?;
     let inner = default.dims()?;
     let dims: Vec<i64> = std::iter::once(all).chain(inner.iter().copied()).collect();
     let background = n.expand(&default, &dims)?;
-    let written = n.call("ScatterND", &[&background, &place, &values], [])?;
+    let written = n.put_rows(&background, &place, &values, "none")?;
     let written = n.slice(&written, 0, 0, all - 1)?;
     let value = n.reshape(&written, &result.shape)?;
     n.put_raw(0, &value)

@@ -6,7 +6,7 @@ use super::conv::pads;
 use super::node::{Node, Outcome, Rule, no_equivalent};
 use super::pool::weights;
 use crate::onnx::layout::Layout;
-use crate::onnx::{Value, int, ints, text};
+use crate::onnx::{Value, int, ints};
 
 pub(super) const RULES: &[(&str, Rule)] = &[
     ("AdaptiveAvgPoolGrad", adaptive),
@@ -180,8 +180,7 @@ fn greatest(n: &mut Node<'_>) -> Outcome {
     let count = count.ok_or("the image is too large")?;
     let zeros = n.filled(grad.dtype(), 0.0, &[count])?;
     let (grad, places) = (n.reshape(&grad, &[-1])?, n.reshape(&places, &[-1])?);
-    let attributes = [int("axis", 0), text("reduction", "add")];
-    let value = n.call("ScatterElements", &[&zeros, &places, &grad], attributes)?;
+    let value = n.put_elements(&zeros, &places, &grad, 0, "add")?;
     let value = n.reshape(&value, &dims)?;
     n.put(0, &value)
 }

@@ -5,7 +5,8 @@ use lodstone_schema::numbers::length;
 
 use crate::mxnet::attributes::wrong;
 use crate::mxnet::node::{Node, Outcome, Rule, axis_of, rank, required_dim};
-use crate::onnx::{Value, int};
+use crate::onnx::indexing::{Hot, IndexMode};
+use crate::onnx::{Size, Value, int};
 
 pub(super) const RULES: &[(&str, Rule)] = &[
     ("_contrib_boolean_mask", Rule::One(boolean_mask)),
@@ -25,35 +26,22 @@ pub(super) const RULES: &[(&str, Rule)] = &[
 ];
 
 impl Node<'_> {
-    /// Returns indices into a dim as integers, by the attribute `mode`.
-    fn indices(&mut self, ids: &Value, count: i64, modes: &[&str], default: &str) -> Outcome {
-        let known = ["clip", "wrap", "raise"];
-        let known: Vec<&str> = known.into_iter().filter(|it| modes.contains(it)).collect();
-        let mode = match self.attributes.find("mode")? {
-            None => default,
-            Some(mode) if known.contains(&mode) => mode,
-            Some(mode) => return Err(wrong("mode", &format!("one of {known:?}"), mode)),
+    /// Returns indices along an axis as integers, by the attribute `mode`.
+    fn indices_along(&mut self, x: &Value, axis: i64, ids: &Value, modes: &[&str]) -> Outcome {
+        let mode = match self.attributes.word("mode", modes, "clip")? {
+            "clip" => IndexMode::Clip,
+            "wrap" => IndexMode::Wrap,
+            _ => IndexMode::Raise,
         };
-        if count < 1 {
-            return Err("expected a dim of at least 1".into());
-        }
-        match mode {
-            "clip" => self.clipped_indices(ids, count),
-            "wrap" => {
-                let ids = self.cast(ids, DType::Int64)?;
-                let count = self.long(count);
-                self.call("Mod", &[&ids, &count], [])
-            }
-            _ => self.cast(ids, DType::Int64),
-        }
+        let dim = self.size_of(x, axis)?;
+        self.indices(ids, &dim, mode)
     }
 }
 
 fn take(node: &mut Node<'_>) -> Outcome {
     let [x, ids] = node.exactly()?;
     let axis = axis_of(&x, node.attributes.int("axis", 0)?)?;
-    let count = required_dim(&x, axis)?;
-    let ids = node.indices(&ids, count, &["clip", "wrap", "raise"], "clip")?;
+    let ids = node.indices_along(&x, axis, &ids, &["clip", "wrap", "raise"])?;
     node.gather(&x, &ids, axis)
 }
 
@@ -69,8 +57,7 @@ fn pick(node: &mut Node<'_>) -> Outcome {
         Some(axis) => (x.clone(), axis_of(&x, axis)?),
         None => (node.recoded(&x, &[-1])?, 0),
     };
-    let count = required_dim(&x, axis)?;
-    let ids = node.indices(&ids, count, &["clip", "wrap"], "clip")?;
+    let ids = node.indices_along(&x, axis, &ids, &["clip", "wrap"])?;
     let ids = match rank(&x)? - rank(&ids)? {
         0 => ids,
         1 => node.unsqueeze(&ids, &[axis])?,
@@ -86,7 +73,8 @@ fn pick(node: &mut Node<'_>) -> Outcome {
 
 fn batch_take(node: &mut Node<'_>) -> Outcome {
     let [x, ids] = node.exactly()?;
-    let ids = node.clipped_indices(&ids, required_dim(&x, 1)?)?;
+    let dim = node.size_of(&x, 1)?;
+    let ids = node.indices(&ids, &dim, IndexMode::Clip)?;
     let ids = node.recoded(&ids, &[-1])?;
     let ids = node.unsqueeze(&ids, &[1])?;
     let y = node.call("GatherElements", &[&x, &ids], [int("axis", 1)])?;
@@ -116,7 +104,7 @@ fn scatter_nd(node: &mut Node<'_>) -> Outcome {
     crate::mxnet::node::product(&shape)?;
     let ids = parts_last(node, &ids)?;
     let zeros = node.filled(x.dtype(), 0.0, &shape)?;
-    node.call("ScatterND", &[&zeros, &ids, &x], [])
+    node.put_slices(&zeros, &ids, &x, "none")
 }
 
 /// Indices out of range have no element that is on.
@@ -129,12 +117,7 @@ fn one_hot(node: &mut Node<'_>) -> Outcome {
     if !(0..=i64::from(i32::MAX)).contains(&depth) {
         return Err(wrong("depth", "a number of classes", &depth.to_string()));
     }
-    let ids = node.cast(&ids, DType::Int64)?;
-    let ids = node.unsqueeze(&ids, &[-1])?;
-    let classes = node.range(depth)?;
-    let is_on = node.call("Equal", &[&ids, &classes], [])?;
-    let (on, off) = (node.number(dtype, on)?, node.number(dtype, off)?);
-    node.choose(&is_on, &on, &off)
+    node.one_hot(&ids, &Size::Known(depth), Hot { dtype, on, off })
 }
 
 /// Selects by a condition of the same shape, or of rows.
@@ -161,9 +144,7 @@ fn boolean_mask(node: &mut Node<'_>) -> Outcome {
 /// Replaces rows.
 fn index_copy(node: &mut Node<'_>) -> Outcome {
     let [x, ids, rows] = node.exactly()?;
-    let ids = node.cast(&ids, DType::Int64)?;
-    let ids = node.unsqueeze(&ids, &[-1])?;
-    node.call("ScatterND", &[&x, &ids, &rows], [])
+    node.put_rows(&x, &ids, &rows, "none")
 }
 
 /// Replaces elements of the first input by those of the second.
@@ -171,7 +152,7 @@ fn scatter_set(node: &mut Node<'_>) -> Outcome {
     let [x, values, ids] = node.exactly()?;
     node.attributes.ints("shape")?;
     let ids = parts_last(node, &ids)?;
-    node.call("ScatterND", &[&x, &ids, &values], [])
+    node.put_slices(&x, &ids, &values, "none")
 }
 
 /// Keeps rows, and clears all others.
@@ -180,8 +161,7 @@ fn retain(node: &mut Node<'_>) -> Outcome {
     let ids = node.cast(&ids, DType::Int64)?;
     let rows = node.gather(&x, &ids, 0)?;
     let zeros = node.constant_like(&x, x.dtype(), 0.0)?;
-    let ids = node.unsqueeze(&ids, &[-1])?;
-    node.call("ScatterND", &[&zeros, &ids, &rows], [])
+    node.put_rows(&zeros, &ids, &rows, "none")
 }
 
 /// Returns the index of each element along all axes, or some.

@@ -1,9 +1,8 @@
 //! Matrix products and embeddings.
 
-use lodstone_model::DType;
-
 use crate::mxnet::node::{Node, Outcome, Rule, rank, required_dim};
-use crate::onnx::{Value, int};
+use crate::onnx::indexing::IndexMode;
+use crate::onnx::{Size, Value, int};
 
 pub(super) const RULES: &[(&str, Rule)] = &[
     ("Embedding", Rule::One(embedding)),
@@ -45,18 +44,11 @@ pub(super) fn embedding(node: &mut Node<'_>) -> Outcome {
     if (rows, columns) != found || rows < 1 {
         return Err(format!("expected a table of {rows} times {columns}, found {found:?}").into());
     }
-    let ids = node.clipped_indices(&ids, rows)?;
+    let ids = node.indices(&ids, &Size::Known(rows), IndexMode::Clip)?;
     node.gather(&table, &ids, 0)
 }
 
 impl Node<'_> {
-    /// Returns indices as integers between 0 and `count - 1`.
-    pub(super) fn clipped_indices(&mut self, ids: &Value, count: i64) -> Outcome {
-        let ids = self.cast(ids, DType::Int64)?;
-        let (first, last) = (self.long(0), self.long(count.saturating_sub(1)));
-        self.call("Clip", &[&ids, &first, &last], [])
-    }
-
     /// Transposes the last two dims if a flag is set.
     pub(super) fn turned_if(&mut self, x: Value, flag: &str) -> Outcome {
         match self.attributes.flag(flag, false)? {

@@ -2,6 +2,7 @@
 
 use crate::mxnet::attributes::wrong;
 use crate::mxnet::node::{Node, Outcome, Rule, rank};
+use crate::onnx::indexing::IndexMode;
 use crate::onnx::{Value, int};
 
 pub(super) const RULES: &[(&str, Rule)] = &[
@@ -100,7 +101,8 @@ fn flat_softmax(node: &mut Node<'_>, x: &Value) -> Outcome {
 fn cross_entropy(node: &mut Node<'_>) -> Outcome {
     let [x, classes] = node.exactly()?;
     let logs = node.call("LogSoftmax", &[&x], [int("axis", -1)])?;
-    let classes = node.clipped_indices(&classes, crate::mxnet::node::required_dim(&x, 1)?)?;
+    let dim = node.size_of(&x, 1)?;
+    let classes = node.indices(&classes, &dim, IndexMode::Clip)?;
     let classes = node.unsqueeze(&classes, &[1])?;
     let chosen = node.call("GatherElements", &[&logs, &classes], [int("axis", 1)])?;
     let flat = node.reshape_to(&chosen, &[-1])?;

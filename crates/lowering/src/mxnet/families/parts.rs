@@ -1,14 +1,13 @@
 //! Taking tensors apart and putting them together.
 
 use lodstone_model::DType;
-use lodstone_schema::numbers::{Axis, exact, length};
+use lodstone_schema::numbers::{Axis, length};
 use lodstone_schema::places::at_mut;
 
 use crate::mxnet::attributes::wrong;
-use crate::mxnet::node::{
-    MAX_PARTS, Node, Outcome, Rule, axis_of, dim_of, place_in, rank, rank_of,
-};
-use crate::onnx::{Size, Value, int, text};
+use crate::mxnet::node::{Node, Outcome, Rule, axis_of, dim_of, place_in, rank, rank_of};
+use crate::onnx::indexing::{BEYOND, Bounds, Pad, Padding, Sections, Span};
+use crate::onnx::{Size, Value};
 
 pub(super) const RULES: &[(&str, Rule)] = &[
     ("Concat", Rule::One(concat)),
@@ -31,9 +30,6 @@ pub(super) const RULES: &[(&str, Rule)] = &[
     ("stack", Rule::One(stack)),
     ("tile", Rule::One(tile)),
 ];
-
-/// Beyond any dim, in both directions.
-const BEYOND: i64 = i32::MAX as i64;
 
 fn concat(node: &mut Node<'_>) -> Outcome {
     let all = node.all()?;
@@ -69,31 +65,8 @@ fn slice_channel(node: &mut Node<'_>) -> Outcome<Vec<Value>> {
     let count = node.attributes.int("num_outputs", None)?;
     let axis = axis_of(&x, node.attributes.int("axis", 1)?)?;
     let squeezes = node.attributes.flag("squeeze_axis", false)?;
-    let parts = equal_parts(node, &x, axis, count)?;
-    squeezed(node, parts, axis, squeezes)
-}
-
-fn equal_parts(node: &mut Node<'_>, x: &Value, axis: i64, count: i64) -> Outcome<Vec<Value>> {
-    if !(1..=MAX_PARTS).contains(&count) {
-        return Err(wrong("num_outputs", "a number of parts", &count.to_string()));
-    }
-    if let Some(dim) = dim_of(x, axis)
-        && dim % count != 0
-    {
-        return Err(format!("a dim of {dim} has no {count} equal parts").into());
-    }
-    if count == 1 {
-        return Ok(vec![x.clone()]);
-    }
-    node.emit("Split", &[Some(x)], [int("axis", axis), int("num_outputs", count)], exact(count)?)
-}
-
-fn squeezed(node: &mut Node<'_>, parts: Vec<Value>, axis: i64, does: bool) -> Outcome<Vec<Value>> {
-    if !does {
-        return Ok(parts);
-    }
-    let axes = node.longs(&[axis]);
-    parts.iter().map(|part| node.call("Squeeze", &[part, &axes], [])).collect()
+    let parts = node.split(&x, axis, Sections::Equal(count))?;
+    if squeezes { node.squeezed(&parts, axis) } else { Ok(parts) }
 }
 
 /// Divides at indices, of which the first is 0, or into equal sections.
@@ -103,21 +76,18 @@ pub(super) fn split(node: &mut Node<'_>) -> Outcome<Vec<Value>> {
     let axis = axis_of(&x, node.attributes.int("axis", 1)?)?;
     let squeezes = node.attributes.flag("squeeze_axis", false)?;
     let sections = node.attributes.int("sections", 0)?;
-    let parts = match sections {
-        1.. => equal_parts(node, &x, axis, sections)?,
-        _ => {
-            if starts.iter().any(|start| *start < 0)
-                || starts.is_sorted_by(|a, b| a > b) && starts.len() > 1
-            {
+    let parts = match (sections, starts.as_slice()) {
+        (1.., _) => node.split(&x, axis, Sections::FirstLonger(sections))?,
+        (_, [0, places @ ..]) => {
+            let most = dim_of(&x, axis).unwrap_or(BEYOND);
+            if !starts.is_sorted() || places.last().is_some_and(|last| *last > most) {
                 return Err(wrong("indices", "ascending indices", &format!("{starts:?}")));
             }
-            let ends = starts.iter().skip(1).copied().chain([BEYOND]);
-            let ranges: Vec<(i64, i64)> = starts.iter().copied().zip(ends).collect();
-            let parts = ranges.into_iter().map(|(start, end)| node.slice(&x, axis, start, end));
-            parts.collect::<Outcome<_>>()?
+            node.split_at(&x, axis, places)?
         }
+        _ => return Err(wrong("indices", "indices from 0 on", &format!("{starts:?}"))),
     };
-    squeezed(node, parts, axis, squeezes)
+    if squeezes { node.squeezed(&parts, axis) } else { Ok(parts) }
 }
 
 /// Slices along the first axes, by begins, ends and steps of which any may be `None`.
@@ -136,19 +106,16 @@ fn sliced(node: &mut Node<'_>, x: &Value) -> Outcome {
     let steps = if steps.is_empty() { vec![None; count] } else { steps };
     // A step of `None` is 1, as in MXNet.
     let steps: Vec<i64> = steps.into_iter().map(|step| step.unwrap_or(1)).collect();
-    if steps.contains(&0) {
-        return Err(wrong("step", "numbers other than 0", "0"));
-    }
-    let begin =
-        |(begin, step): (&Option<i64>, &i64)| begin.unwrap_or(if *step > 0 { 0 } else { BEYOND });
-    let end =
-        |(end, step): (&Option<i64>, &i64)| end.unwrap_or(if *step > 0 { BEYOND } else { -BEYOND });
-    let begins: Vec<i64> = begins.iter().zip(&steps).map(begin).collect();
-    let ends: Vec<i64> = ends.iter().zip(&steps).map(end).collect();
-    let axes: Vec<i64> = (0..).take(count).collect();
-    let (begins, ends) = (node.longs(&begins), node.longs(&ends));
-    let (axes, steps) = (node.longs(&axes), node.longs(&steps));
-    node.call("Slice", &[x, &begins, &ends, &axes, &steps], [])
+    let bound = |bound: Option<i64>| bound.map(Size::Known);
+    let all = begins.into_iter().zip(ends).zip(steps).zip(0..);
+    let spans = all.map(|(((begin, end), step), axis)| Span {
+        axis,
+        start: bound(begin),
+        end: bound(end),
+        step: Size::Known(step),
+    });
+    let spans = node.spans(&spans.collect::<Vec<_>>())?;
+    node.sliced(x, &spans, Bounds::Clamped)
 }
 
 fn slice(node: &mut Node<'_>) -> Outcome {
@@ -158,16 +125,10 @@ fn slice(node: &mut Node<'_>) -> Outcome {
 
 /// Replaces the elements of a slice.
 fn assigned(node: &mut Node<'_>, x: &Value, value: &Value) -> Outcome {
-    let size = node.call("Size", &[x], [])?;
-    let places = node.counting(&size, DType::Int64)?;
-    let places = node.reshape_as(&places, x)?;
+    let places = node.element_places(x)?;
     let places = sliced(node, &places)?;
-    let dims = node.call("Shape", &[&places], [])?;
-    let value = node.call("Expand", &[value, &dims], [])?;
-    let (places, value) = (node.reshape_to(&places, &[-1])?, node.reshape_to(&value, &[-1])?);
-    let flat = node.reshape_to(x, &[-1])?;
-    let y = node.call("ScatterElements", &[&flat, &places, &value], [])?;
-    node.reshape_as(&y, x)
+    let value = node.expand_as(value, &places)?;
+    node.written_at(x, &places, &value)
 }
 
 fn slice_assign(node: &mut Node<'_>) -> Outcome {
@@ -189,8 +150,9 @@ fn slice_axis(node: &mut Node<'_>) -> Outcome {
     if node.attributes.find("end")?.is_none() {
         return Err("the attribute `end` is missing".into());
     }
-    let end = node.attributes.int_or_none("end")?.unwrap_or(BEYOND);
-    node.slice(&x, axis, begin, end)
+    let (start, end) = (Some(Size::Known(begin)), node.attributes.int_or_none("end")?);
+    let spans = node.spans(&[Span { start, end: end.map(Size::Known), ..Span::all(axis) }])?;
+    node.sliced(&x, &spans, Bounds::Within)
 }
 
 /// Slices to the dims of another tensor.
@@ -204,14 +166,8 @@ fn slice_like(node: &mut Node<'_>) -> Outcome {
     let mut result = x;
     for axis in axes {
         place_in(rank(&like)?, axis)?;
-        if let (Some(size), Some(target)) = (dim_of(&result, axis), dim_of(&like, axis))
-            && target > size
-        {
-            return Err(format!("a dim of {size} cannot be cut to {target}").into());
-        }
-        let end = node.dim(&like, axis)?;
-        let (start, axes) = (node.longs(&[0]), node.longs(&[axis]));
-        result = node.call("Slice", &[&result, &start, &end, &axes], [])?;
+        let size = node.size_of(&like, axis)?;
+        result = node.cut(&result, axis, &Size::Known(0), &size)?;
     }
     Ok(result)
 }
@@ -336,50 +292,31 @@ fn reverse(node: &mut Node<'_>) -> Outcome {
     let [x] = node.exactly()?;
     let axes = node.attributes.required_ints("axis")?;
     let axes = axes.iter().map(|axis| axis_of(&x, *axis)).collect::<Outcome<Vec<_>>>()?;
-    reversed(node, &x, &axes)
-}
-
-pub(super) fn reversed(node: &mut Node<'_>, x: &Value, axes: &[i64]) -> Outcome {
-    let all = |number: i64| vec![number; axes.len()];
-    let (starts, ends) = (node.longs(&all(-1)), node.longs(&all(-BEYOND)));
-    let (axes, steps) = (node.longs(axes), node.longs(&all(-1)));
-    node.call("Slice", &[x, &starts, &ends, &axes, &steps], [])
+    node.reversed(&x, &axes)
 }
 
 /// Pads by pairs of numbers for each dim.
 fn pad(node: &mut Node<'_>) -> Outcome {
     let [x] = node.exactly()?;
-    let mode = node.attributes.word("mode", &["constant", "edge", "reflect"], "")?;
+    let padding = match node.attributes.word("mode", &["constant", "edge", "reflect"], "")? {
+        "constant" => Padding::Constant,
+        "edge" => Padding::Edge,
+        "reflect" => Padding::Reflect,
+        _ => return Err("the attribute `mode` is missing".into()),
+    };
     let widths = node.attributes.required_ints("pad_width")?;
     let number = node.attributes.float("constant_value", 0.0)?;
-    if mode.is_empty() {
-        return Err("the attribute `mode` is missing".into());
-    }
     let wanted = x.rank()?.count().saturating_mul(2);
     if widths.len() != wanted || widths.iter().any(|width| !(0..=BEYOND).contains(width)) {
         return Err(wrong("pad_width", &format!("{wanted} numbers"), &format!("{widths:?}")));
     }
-    let begins = widths.iter().step_by(2);
-    let ends = widths.iter().skip(1).step_by(2);
-    if mode == "reflect" {
-        for (axis, (begin, end)) in (0..).zip(begins.clone().zip(ends.clone())) {
-            // Of an unknown dim, the runtime checks it.
-            let Some(dim) = dim_of(&x, axis) else { continue };
-            if *begin.max(end) >= dim.max(1) && begin.max(end) != &0 {
-                return Err(
-                    format!("a dim of {dim} cannot be reflected {begin} and {end} times").into()
-                );
-            }
-        }
-    }
-    let pads: Vec<i64> = begins.chain(ends).copied().collect();
-    let pads = node.longs(&pads);
-    let mode = text("mode", mode);
+    let pairs = widths.as_chunks::<2>().0.iter().zip(0..);
+    let pads: Vec<Pad> = pairs.map(|(pair, axis)| Pad::known(axis, *pair)).collect();
     if x.dtype() == DType::Bool {
-        return node.call("Pad", &[&x, &pads], [mode]);
+        return node.padded(&x, &pads, padding, None);
     }
     let number = node.number(x.dtype(), number)?;
-    node.call("Pad", &[&x, &pads, &number], [mode])
+    node.padded(&x, &pads, padding, Some(&number))
 }
 
 /// Cuts an area out of images: of given dims, or those of a second input.

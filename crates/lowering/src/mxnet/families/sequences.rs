@@ -2,7 +2,6 @@
 
 use lodstone_model::DType;
 
-use super::parts::reversed;
 use crate::mxnet::attributes::wrong;
 use crate::mxnet::node::{Node, Outcome, Rule, rank};
 use crate::onnx::{Value, int};
@@ -67,7 +66,7 @@ fn last(node: &mut Node<'_>) -> Outcome {
 fn reverse(node: &mut Node<'_>) -> Outcome {
     let (x, lengths, axis) = operands(node)?;
     match lengths {
-        None => reversed(node, &x, &[axis]),
+        None => node.reversed(&x, &[axis]),
         Some(lengths) => {
             let attributes = [int("time_axis", axis), int("batch_axis", 1 - axis)];
             node.call("ReverseSequence", &[&x, &lengths], attributes)

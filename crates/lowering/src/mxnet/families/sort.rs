@@ -70,8 +70,7 @@ fn top_k(node: &mut Node<'_>) -> Outcome<Vec<Value>> {
         "mask" => {
             let zeros = node.constant_like(&x, x.dtype(), 0.0)?;
             let ones = node.constant_like(&places, x.dtype(), 1.0)?;
-            let attributes = [int("axis", axis)];
-            let mask = node.call("ScatterElements", &[&zeros, &places, &ones], attributes)?;
+            let mask = node.put_elements(&zeros, &places, &ones, axis, "none")?;
             vec![node.reshape_as(&mask, &shaped)?]
         }
         _ => vec![node.cast(&places, dtype)?],

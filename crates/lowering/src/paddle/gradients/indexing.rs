@@ -1,5 +1,6 @@
 //! Gradients of operators that move elements: gathering, padding, scattering.
 
+use crate::onnx::indexing::{Pad, Padding};
 use crate::onnx::layout::Layout;
 use lodstone_model::DType;
 use lodstone_schema::Finding;
@@ -48,11 +49,11 @@ fn cut(op: &mut Operator<'_>, pairs: &[[i64; 2]]) -> Outcome {
     if pairs.len() != given.rank()? {
         return Err(format!("expected {} pairs of paddings, found {pairs:?}", given.rank()?).into());
     }
-    let (begins, ends): (Vec<i64>, Vec<i64>) =
-        pairs.iter().map(|[begin, end]| (begin.saturating_neg(), end.saturating_neg())).unzip();
-    let pads = op.longs(&[begins, ends].concat());
+    let pads = pairs.iter().zip(0..).map(|([begin, end], axis)| {
+        Pad::known(axis, [begin.saturating_neg(), end.saturating_neg()])
+    });
     let zero = op.number(given.dtype(), 0.0)?;
-    let y = op.call("Pad", &[&given, &pads, &zero], [])?;
+    let y = op.padded(&given, &pads.collect::<Vec<_>>(), Padding::Constant, Some(&zero))?;
     op.put_gradient("X", &y)
 }
 
@@ -97,13 +98,11 @@ fn pixel_shuffle(op: &mut Operator<'_>) -> Outcome {
 /// Overwritten elements have gradient 0; updates get the gradients at their positions.
 fn scatter(op: &mut Operator<'_>) -> Outcome {
     let (ids, given) = (op.input("Ids")?, op.gradient("Out")?);
-    let ids = op.cast(&ids, DType::Int64)?;
     let ids = op.reshape(&ids, &[-1])?;
     let updates = op.gather(&given, &ids, 0)?;
     if op.wants_gradient("X") {
         let none = op.filled_like(&updates, 0.0)?;
-        let ids = op.unsqueeze(&ids, &[-1])?;
-        let x = op.call("ScatterND", &[&given, &ids, &none], [])?;
+        let x = op.put_rows(&given, &ids, &none, "none")?;
         op.put_gradient("X", &x)?;
     }
     op.put_gradient("Updates", &updates)
@@ -144,10 +143,10 @@ fn slice(op: &mut Operator<'_>) -> Outcome {
         let start = if *start < 0 { start.saturating_add(dim) } else { *start };
         *at_mut(&mut begins, axis)? = start.clamp(0, dim);
     }
-    let ends = dims.iter().zip(&kept).zip(&begins);
-    let ends: Vec<i64> = ends.map(|((dim, kept), begin)| dim - kept - begin).collect();
-    let pads = op.longs(&[begins, ends].concat());
+    let pads = dims.iter().zip(&kept).zip(&begins).zip(0..);
+    let pads =
+        pads.map(|(((dim, kept), begin), axis)| Pad::known(axis, [*begin, dim - kept - begin]));
     let zero = op.number(given.dtype(), 0.0)?;
-    let y = op.call("Pad", &[&given, &pads, &zero], [])?;
+    let y = op.padded(&given, &pads.collect::<Vec<_>>(), Padding::Constant, Some(&zero))?;
     op.put_gradient("Input", &y)
 }

@@ -4,7 +4,7 @@ use lodstone_model::DType;
 
 use super::super::linear::paired;
 use super::super::operator::{Operator, Outcome, Rule};
-use crate::onnx::{Value, text};
+use crate::onnx::Value;
 
 pub(super) const RULES: &[(&str, Rule)] = &[
     ("bmm_grad", |op| matmul(op, None, None)),
@@ -110,6 +110,6 @@ fn lookup(op: &mut Operator<'_>) -> Outcome {
         given = op.except(&is_padding, &given)?;
     }
     let zeros = op.filled_like(&table, 0.0)?;
-    let sums = op.call("ScatterND", &[&zeros, &ids, &given], [text("reduction", "add")])?;
+    let sums = op.put_rows(&zeros, &ids, &given, "add")?;
     op.put_gradient("W", &sums)
 }

@@ -27,7 +27,7 @@ use lodstone_schema::Finding;
 use lodstone_schema::numbers::length;
 
 use super::operator::{Operator, Outcome, Rule};
-use crate::onnx::{Value, int, text};
+use crate::onnx::Value;
 use crate::rules::{Family, families};
 
 /// Families of rules, each a file.
@@ -114,8 +114,7 @@ impl Operator<'_> {
         axis: i64,
     ) -> Outcome<Value> {
         let zeros = self.filled_like(like, 0.0)?;
-        let attributes = [int("axis", axis), text("reduction", "add")];
-        self.call("ScatterElements", &[&zeros, places, values], attributes)
+        self.put_elements(&zeros, places, values, axis, "add")
     }
 }
 

@@ -4,7 +4,8 @@ use super::super::operator::{Operator, Outcome, Rule};
 use super::super::regroup::{self, concatenated, targets};
 use super::super::sequences::{Steps, ahead, level, weighted};
 use super::moved;
-use crate::onnx::int;
+use crate::onnx::Size;
+use crate::onnx::indexing::Sections;
 
 pub(super) const RULES: &[(&str, Rule)] = &[
     ("add_position_encoding_grad", scaled),
@@ -61,11 +62,10 @@ fn concat(op: &mut Operator<'_>) -> Outcome {
     let (inputs, rows, _) = concatenated(op)?;
     let given = op.gradient("Out")?;
     let sizes = inputs.iter().map(|input| op.known_dim(input, 0)).collect::<Outcome<Vec<_>>>()?;
-    let rows = op.unsqueeze(&rows, &[1])?;
     let zeros = op.filled_like(&given, 0.0)?;
-    let all = op.call("ScatterND", &[&zeros, &rows, &given], [])?;
-    let parts = op.longs(&sizes);
-    let made = op.emit("Split", &[Some(&all), Some(&parts)], [int("axis", 0)], sizes.len())?;
+    let all = op.put_rows(&zeros, &rows, &given, "none")?;
+    let sizes = sizes.into_iter().map(Size::Known).collect();
+    let made = op.split(&all, 0, Sections::Lengths(sizes))?;
     op.put_all("X@GRAD", &made)
 }
 

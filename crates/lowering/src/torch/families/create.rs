@@ -3,6 +3,7 @@
 use lodstone_model::DType;
 use lodstone_schema::numbers::length;
 
+use crate::onnx::indexing::Hot;
 use crate::onnx::{Value, tensor};
 use crate::torch::arguments::{Number, Size, wrong};
 use crate::torch::node::{MAX_PARTS, Node, Outcome, Rule, known_sizes, product, rank};
@@ -317,10 +318,7 @@ fn one_hot(node: &mut Node<'_>) -> Outcome {
     if !(1..=1 << 24).contains(&classes) {
         return Err(wrong("num_classes", "a number of classes", &classes.to_string()));
     }
-    let range = node.range(classes)?;
-    let spread = node.unsqueeze(&x, &[-1])?;
-    let same = node.call("Equal", &[&spread, &range], [])?;
-    node.cast(&same, DType::Int64)
+    node.one_hot(&x, &Size::Known(classes), Hot::ones(DType::Int64))
 }
 
 fn triangle(node: &mut Node<'_>, upper: bool) -> Outcome {

@@ -2,14 +2,11 @@
 
 use lodstone_model::DType;
 use lodstone_schema::Finding;
-use lodstone_schema::numbers::{exact, length};
 
 use super::binary::floored;
-use crate::onnx::{Value, int, text};
+use crate::onnx::{Value, int};
 use crate::torch::arguments::{Size, wrong};
-use crate::torch::node::{
-    Node, Outcome, Rule, axis_of, dim_of, dims_along, place_in, rank, rank_of, required_dim,
-};
+use crate::torch::node::{Node, Outcome, Rule, axis_of, dim_of, rank};
 use crate::torch::promote::{Category, category};
 
 pub(super) const RULES: &[(&str, Rule)] = &[
@@ -68,7 +65,7 @@ fn renormed(node: &mut Node<'_>) -> Outcome {
     let indices = node.reshape(&indices, &[-1, 1])?;
     let marks = node.constant_like(&norm, DType::Int64, 0.0)?;
     let ones = node.constant_like(&indices, DType::Int64, 1.0)?;
-    let marks = node.call("ScatterElements", &[&marks, &indices, &ones], [int("axis", 0)])?;
+    let marks = node.put_elements(&marks, &indices, &ones, 0, "none")?;
     let is_selected = node.cast(&marks, DType::Bool)?;
     let most = node.number(norm.dtype(), most)?;
     let is_long = node.call("Greater", &[&norm, &most], [])?;
@@ -95,6 +92,11 @@ fn vector(node: &mut Node<'_>, value: &Value) -> Outcome {
     if rank(value)? == 0 { node.reshape(value, &[1]) } else { Ok(value.clone()) }
 }
 
+/// Returns the result of a scalar that counted as a vector.
+fn scalar_if(node: &mut Node<'_>, value: &Value, is_scalar: bool) -> Outcome {
+    if is_scalar { node.reshape(value, &[]) } else { Ok(value.clone()) }
+}
+
 fn gather(node: &mut Node<'_>) -> Outcome {
     let (x, indices) = (node.tensor("self")?, node.tensor("index")?);
     node.arguments.ignore(&["sparse_grad"]);
@@ -102,7 +104,7 @@ fn gather(node: &mut Node<'_>) -> Outcome {
     let is_scalar = rank(&indices)? == 0;
     let (x, indices) = (vector(node, &x)?, vector(node, &indices)?);
     let y = node.call("GatherElements", &[&x, &indices], [int("axis", axis)])?;
-    if is_scalar { node.reshape(&y, &[]) } else { Ok(y) }
+    scalar_if(node, &y, is_scalar)
 }
 
 /// Gathers along an axis, with other axes broadcast; without one, from the flattened tensor.
@@ -139,110 +141,22 @@ fn take(node: &mut Node<'_>) -> Outcome {
     node.gather(&flat, &indices, 0)
 }
 
-/// The indices of a tensor: for each indexed axis, an integer tensor, all of equal dims.
-struct Indexed {
-    /// The axes that are indexed, in order.
-    axes: Vec<i64>,
-    /// The first of them.
-    first: i64,
-    indices: Vec<Value>,
-    /// The rank that the indices have in common.
-    rank: i64,
-}
-
-/// Returns the indices, in which a mask stands for the places where it is true, one tensor for each of its dims.
-fn indexed(node: &mut Node<'_>, x: &Value) -> Outcome<Indexed> {
-    let given = node.optional_tensors("indices")?;
-    let (mut axes, mut indices, mut axis) = (Vec::new(), Vec::new(), 0);
-    for index in given {
-        let Some(index) = index else {
-            axis += 1;
-            continue;
-        };
-        if matches!(index.dtype(), DType::Bool | DType::Uint8) {
-            let mask = node.cast(&index, DType::Bool)?;
-            let count = rank(&mask)?;
-            if count == 0 {
-                return Err("indexing with a scalar mask is not supported".into());
-            }
-            let places = node.call("NonZero", &[&mask], [])?;
-            for place in 0..count {
-                let one = node.slice(&places, 0, place, place + 1)?;
-                indices.push(node.reshape(&one, &[-1])?);
-                axes.push(axis);
-                axis += 1;
-            }
-        } else {
-            indices.push(node.cast(&index, DType::Int64)?);
-            axes.push(axis);
-            axis += 1;
-        }
+/// Returns the indices, of which bytes are masks.
+fn indices(node: &mut Node<'_>) -> Outcome<Vec<Option<Value>>> {
+    let mut list = node.optional_tensors("indices")?;
+    for index in list.iter_mut().flatten().filter(|index| index.dtype() == DType::Uint8) {
+        *index = node.cast(index, DType::Bool)?;
     }
-    if axis > rank(x)? {
-        return Err(wrong("indices", &format!("at most {} indices", rank(x)?), &axis.to_string()));
-    }
-    let first = *axes.first().ok_or_else(|| wrong("indices", "an index", "none"))?;
-    let ranks = indices.iter().map(rank).collect::<Outcome<Vec<_>>>()?;
-    Ok(Indexed { axes, first, indices, rank: ranks.into_iter().fold(0, i64::max) })
+    Ok(list)
 }
 
-/// Returns indices as one tensor `[.., count]`; negative ones count from the end.
-fn tuples(node: &mut Node<'_>, x: &Value, indexed: &Indexed) -> Outcome {
-    let shape = node.broadcast_sizes(&indexed.indices)?;
-    let mut columns = Vec::new();
-    for (axis, index) in indexed.axes.iter().zip(&indexed.indices) {
-        let size = node.extent(x, *axis)?;
-        let wrapped = node.add(index, &size)?;
-        let zero = node.long(0);
-        let is_negative = node.call("Less", &[index, &zero], [])?;
-        let index = node.choose(&is_negative, &wrapped, index)?;
-        let index = node.expand_to(&index, &shape)?;
-        columns.push(node.unsqueeze(&index, &[-1])?);
-    }
-    super::pieces::concat_all(node, &columns, -1)
-}
-
-/// Returns the order of axes with the indexed ones first, and its inverse.
-fn fronted(indexed: &Indexed, rank: i64) -> (Vec<i64>, Vec<i64>) {
-    let rest = (0..rank).filter(|axis| !indexed.axes.contains(axis));
-    let order: Vec<i64> = indexed.axes.iter().copied().chain(rest).collect();
-    let mut places: Vec<(i64, i64)> = order.iter().copied().zip(0..).collect();
-    places.sort_unstable();
-    let inverse = places.into_iter().map(|(_, place)| place).collect();
-    (order, inverse)
-}
-
-/// Whether indexed axes follow each other, so that the result has the dims of the indices in their place.
-fn is_adjacent(axes: &[i64]) -> bool {
-    axes.windows(2).all(|pair| matches!(pair, [a, b] if b - a == 1))
-}
-
-/// Indexes axes by tensors. The dims of the indices take the place of the axes, or come first if these are apart.
 fn index(node: &mut Node<'_>) -> Outcome {
-    let x = node.tensor("self")?;
-    if node.optional_tensors("indices")?.iter().all(Option::is_none) {
+    let (x, list) = (node.tensor("self")?, indices(node)?);
+    if list.iter().all(Option::is_none) {
         return Ok(x);
     }
-    let indexed = indexed(node, &x)?;
-    if let ([axis], [index]) = (indexed.axes.as_slice(), indexed.indices.as_slice()) {
-        return node.gather(&x, index, *axis);
-    }
-    let whole = rank(&x)?;
-    let (order, _) = fronted(&indexed, whole);
-    let turned = node.transpose(&x, &order)?;
-    let tuples = tuples(node, &x, &indexed)?;
-    let y = node.call("GatherND", &[&turned, &tuples], [])?;
-    let first = indexed.first;
-    if !is_adjacent(&indexed.axes) || first == 0 {
-        return Ok(y);
-    }
-    // [indices.., rest..] -> [rest before, indices.., rest after]
-    let count = length(indexed.axes.len());
-    let all = indexed.rank + whole - count;
-    let before = (0..first).map(|axis| indexed.rank + axis);
-    let after = indexed.rank + first..all;
-    let order: Vec<i64> = before.chain(0..indexed.rank).chain(after).collect();
-    node.transpose(&y, &order)
+    let indexed = node.indexed(&x, &list)?;
+    node.elements_at(&x, &indexed)
 }
 
 /// Indexes where a mask is true, and has a number elsewhere.
@@ -260,9 +174,9 @@ fn index_put(node: &mut Node<'_>) -> Outcome {
     let adds = node.arguments.flag("accumulate")?;
     node.arguments.ignore(&["unsafe"]);
     let values = node.cast(&values, x.dtype())?;
-    let given = node.optional_tensors("indices")?;
+    let list = indices(node)?;
     // One mask and one value: a choice.
-    if let [Some(mask)] = given.as_slice()
+    if let [Some(mask)] = list.as_slice()
         && mask.dtype() == DType::Bool
         && !adds
         && (rank(&values)? == 0 || values.known_dims().as_deref() == Some(&[1]))
@@ -272,43 +186,8 @@ fn index_put(node: &mut Node<'_>) -> Outcome {
         let mask = if axes.is_empty() { mask.clone() } else { node.unsqueeze(mask, &axes)? };
         return node.choose(&mask, &value, &x);
     }
-    let indexed = indexed(node, &x)?;
-    let whole = rank(&x)?;
-    let count = length(indexed.axes.len());
-    let (order, inverse) = fronted(&indexed, whole);
-    let turned = node.transpose(&x, &order)?;
-    let tuples = tuples(node, &x, &indexed)?;
-    // The dims of what `index` returns.
-    let mut of_indices = Vec::new();
-    for axis in 0..indexed.rank {
-        of_indices.push(node.size_of(&tuples, axis)?);
-    }
-    let mut rest = Vec::new();
-    for axis in count..whole {
-        rest.push(node.size_of(&turned, axis)?);
-    }
-    let before = if is_adjacent(&indexed.axes) { indexed.first } else { 0 };
-    let lost = || Finding::internal("an axis was lost");
-    let (lead, tail) = rest.split_at_checked(exact(before)?).ok_or_else(lost)?;
-    let shape = [lead, &of_indices[..], tail].concat();
-    let values = node.expand_to(&values, &shape)?;
-    let all = indexed.rank + whole - count;
-    let order: Vec<i64> = (before..before + indexed.rank)
-        .chain(0..before)
-        .chain(before + indexed.rank..all)
-        .collect();
-    let values = node.transpose(&values, &order)?;
-    let attributes = if adds { vec![text("reduction", "add")] } else { Vec::new() };
-    let [done] =
-        node.emit_all("ScatterND", &[Some(&turned), Some(&tuples), Some(&values)], attributes)?;
-    node.transpose(&done, &inverse)
-}
-
-/// Returns an index `[n]` spread over the dims of `like`.
-fn spread(node: &mut Node<'_>, index: &Value, like: &Value, axis: i64) -> Outcome {
-    let index = node.reshape(index, &dims_along(rank_of(like)?, axis))?;
-    let sizes = node.sizes_of(like)?;
-    node.expand_to(&index, &sizes)
+    let indexed = node.indexed(&x, &list)?;
+    node.put_at(&x, &indexed, &values, if adds { "add" } else { "none" })
 }
 
 fn index_add(node: &mut Node<'_>) -> Outcome {
@@ -319,17 +198,19 @@ fn index_add(node: &mut Node<'_>) -> Outcome {
         Some(alpha) => super::binary::multiplied(node, &source, alpha)?,
         None => source,
     };
+    let is_scalar = rank(&x)? == 0;
     let (x, source) = (vector(node, &x)?, vector(node, &source)?);
-    let index = spread(node, &index, &source, axis)?;
-    let flags = [int("axis", axis), text("reduction", "add")];
-    node.call("ScatterElements", &[&x, &index, &source], flags)
+    let y = node.put_along(&x, &index, &source, axis, "add")?;
+    scalar_if(node, &y, is_scalar)
 }
 
 fn index_copy(node: &mut Node<'_>) -> Outcome {
     let (x, index, source) = (node.tensor("self")?, node.tensor("index")?, node.tensor("source")?);
     let axis = axis_of(&x, node.arguments.int("dim")?)?;
-    let index = spread(node, &index, &source, axis)?;
-    node.call("ScatterElements", &[&x, &index, &source], [int("axis", axis)])
+    let is_scalar = rank(&x)? == 0;
+    let (x, source) = (vector(node, &x)?, vector(node, &source)?);
+    let y = node.put_along(&x, &index, &source, axis, "none")?;
+    scalar_if(node, &y, is_scalar)
 }
 
 fn index_fill(node: &mut Node<'_>) -> Outcome {
@@ -338,13 +219,15 @@ fn index_fill(node: &mut Node<'_>) -> Outcome {
     let value = node.operand("value")?;
     let value = node.in_type(&value, x.dtype())?;
     let index = node.reshape(&index, &[-1])?;
+    let is_scalar = rank(&x)? == 0;
+    let x = vector(node, &x)?;
     let mut sizes = node.sizes_of(&x)?;
     if let Some(size) = usize::try_from(axis).ok().and_then(|axis| sizes.get_mut(axis)) {
         *size = node.size_of(&index, 0)?;
     }
     let values = node.expand_to(&value, &sizes)?;
-    let index = spread(node, &index, &values, axis)?;
-    node.call("ScatterElements", &[&x, &index, &values], [int("axis", axis)])
+    let y = node.put_along(&x, &index, &values, axis, "none")?;
+    scalar_if(node, &y, is_scalar)
 }
 
 fn scatter(node: &mut Node<'_>) -> Outcome {
@@ -372,8 +255,7 @@ fn scatter_with(node: &mut Node<'_>, reduction: &str) -> Outcome {
             let source = node.tensor("src")?;
             let mut source = vector(node, &source)?;
             for (place, size) in (0..).zip(&sizes) {
-                let bounds = [Size::Known(0), size.clone()];
-                source = super::pieces::sliced(node, &source, place, bounds, Size::Known(1))?;
+                source = super::pieces::sliced(node, &source, place, [None, Some(size.clone())])?;
             }
             node.cast(&source, x.dtype())?
         }
@@ -383,9 +265,8 @@ fn scatter_with(node: &mut Node<'_>, reduction: &str) -> Outcome {
             node.expand_to(&value, &sizes)?
         }
     };
-    let flags = [int("axis", axis), text("reduction", reduction)];
-    let y = node.call("ScatterElements", &[&x, &index, &source], flags)?;
-    if is_scalar { node.reshape(&y, &[]) } else { Ok(y) }
+    let y = node.put_elements(&x, &index, &source, axis, reduction)?;
+    scalar_if(node, &y, is_scalar)
 }
 
 fn scatter_reduce(node: &mut Node<'_>) -> Outcome {
@@ -418,8 +299,7 @@ fn scatter_reduce(node: &mut Node<'_>) -> Outcome {
     let sizes = node.sizes_of(&index)?;
     let neutral = node.number(x.dtype(), neutral)?;
     let neutral = node.expand_to(&neutral, &sizes)?;
-    let flags = [int("axis", axis)];
-    let cleared = node.call("ScatterElements", &[&x, &index, &neutral], flags)?;
+    let cleared = node.put_elements(&x, &index, &neutral, axis, "none")?;
     node.with_tensor("self", &cleared, |node| scatter_with(node, reduction))
 }
 
@@ -465,29 +345,18 @@ fn put(node: &mut Node<'_>) -> Outcome {
     let adds = node.arguments.flag("accumulate")?;
     let flat = node.reshape(&x, &[-1])?;
     let (index, source) = (node.reshape(&index, &[-1])?, node.reshape(&source, &[-1])?);
-    let flags = [int("axis", 0), text("reduction", if adds { "add" } else { "none" })];
-    let y = node.call("ScatterElements", &[&flat, &index, &source], flags)?;
+    let y = node.put_elements(&flat, &index, &source, 0, if adds { "add" } else { "none" })?;
     node.reshape_as(&y, &x)
 }
 
 /// Writes a tensor where a view of another is: by the view of all places.
 fn scattered(node: &mut Node<'_>, view: fn(&mut Node<'_>) -> Outcome) -> Outcome {
     let (x, source) = (node.tensor("self")?, node.tensor("src")?);
-    let size = match x.known_dims() {
-        Some(dims) => node.long(crate::torch::node::product(&dims)?),
-        None => node.call("Size", &[&x], [])?,
-    };
-    let (zero, one) = (node.long(0), node.long(1));
-    let places = node.call("Range", &[&zero, &size, &one], [])?;
-    let places = node.reshape_as(&places, &x)?;
+    let places = node.element_places(&x)?;
     let places = node.with_tensor("self", &places, view)?;
     let source = node.cast(&source, x.dtype())?;
-    let sizes = node.sizes_of(&places)?;
-    let source = node.expand_to(&source, &sizes)?;
-    let (places, source) = (node.reshape(&places, &[-1])?, node.reshape(&source, &[-1])?);
-    let flat = node.reshape(&x, &[-1])?;
-    let done = node.call("ScatterElements", &[&flat, &places, &source], [int("axis", 0)])?;
-    node.reshape_as(&done, &x)
+    let source = node.expand_as(&source, &places)?;
+    node.written_at(&x, &places, &source)
 }
 
 fn select_scatter(node: &mut Node<'_>) -> Outcome {
@@ -518,49 +387,11 @@ fn triangle(node: &mut Node<'_>, upper: bool) -> Outcome {
     node.cast(&y, x.dtype())
 }
 
-/// The maximum length of a diagonal, whose places are constants.
-const MAX_DIAGONAL: i64 = 1 << 20;
-
-/// Returns a diagonal of two axes as the last axis.
-pub(super) fn diagonal_of(
-    node: &mut Node<'_>,
-    x: &Value,
-    offset: i64,
-    (first, second): (i64, i64),
-) -> Outcome {
-    let whole = rank(x)?;
-    let (first, second) = (place_in(whole, first)?, place_in(whole, second)?);
-    let (rows, columns) = (required_dim(x, first)?, required_dim(x, second)?);
-    let (row, column) = match offset.checked_neg() {
-        Some(below) if below > 0 => (below, 0),
-        Some(_) => (0, offset),
-        None => return Err(wrong("offset", "an offset above -2^63", &offset.to_string())),
-    };
-    let length = (rows - row).min(columns - column).max(0);
-    if length > MAX_DIAGONAL {
-        return Err(format!("expected a diagonal of at most {MAX_DIAGONAL}, found {length}").into());
-    }
-    let rest: Vec<i64> = (0..whole).filter(|axis| *axis != first && *axis != second).collect();
-    let order: Vec<i64> = [first, second].into_iter().chain(rest).collect();
-    let turned = node.transpose(x, &order)?;
-    // [rows, columns, ..] -> [rows * columns, ..]
-    let mut shape = vec![Size::Known(crate::torch::node::product(&[rows, columns])?)];
-    for axis in 2..whole {
-        shape.push(node.size_of(&turned, axis)?);
-    }
-    let flat = node.reshape_to(&turned, &shape)?;
-    let places: Vec<i64> = (0..length).map(|step| (row + step) * columns + column + step).collect();
-    let places = node.longs(&places);
-    let found = node.gather(&flat, &places, 0)?;
-    let order: Vec<i64> = (1..whole - 1).chain([0]).collect();
-    node.transpose(&found, &order)
-}
-
 fn diagonal(node: &mut Node<'_>) -> Outcome {
     let x = node.tensor("self")?;
-    let axes = (node.arguments.int("dim1")?, node.arguments.int("dim2")?);
+    let axes = [node.arguments.int("dim1")?, node.arguments.int("dim2")?];
     let offset = node.arguments.int("offset")?;
-    diagonal_of(node, &x, offset, axes)
+    node.diagonal(&x, axes, offset)
 }
 
 /// The diagonal of a matrix, or the matrix with a diagonal.
@@ -568,47 +399,16 @@ fn diag(node: &mut Node<'_>) -> Outcome {
     let x = node.tensor("self")?;
     let offset = node.arguments.int("diagonal")?;
     match rank(&x)? {
-        1 => embedded(node, &x, offset, (0, 1)),
-        _ => diagonal_of(node, &x, offset, (0, 1)),
+        1 => node.on_diagonal(&x, [0, 1], offset, 0.0),
+        _ => node.diagonal(&x, [0, 1], offset),
     }
 }
 
 fn diag_embed(node: &mut Node<'_>) -> Outcome {
     let x = node.tensor("self")?;
-    let axes = (node.arguments.int("dim1")?, node.arguments.int("dim2")?);
+    let axes = [node.arguments.int("dim1")?, node.arguments.int("dim2")?];
     let offset = node.arguments.int("offset")?;
-    embedded(node, &x, offset, axes)
-}
-
-fn embedded(node: &mut Node<'_>, x: &Value, offset: i64, (first, second): (i64, i64)) -> Outcome {
-    let whole = rank(x)? + 1;
-    let (first, second) = (place_in(whole, first)?, place_in(whole, second)?);
-    let length = required_dim(x, rank(x)? - 1)?;
-    let size = length + offset.abs();
-    let (row, column) = if offset < 0 { (-offset, 0) } else { (0, offset) };
-    let (before_row, before_column) = (row.min(size), column.min(size));
-    // [.., n] -> [.., n, 1], times the identity.
-    let range = node.range(length)?;
-    let (down, along) = (node.unsqueeze(&range, &[1])?, node.unsqueeze(&range, &[0])?);
-    let same = node.call("Equal", &[&down, &along], [])?;
-    let spread = node.unsqueeze(x, &[-1])?;
-    let zero = node.number(x.dtype(), 0.0)?;
-    let square = node.choose(&same, &spread, &zero)?;
-    let lead = exact(whole - 2)?;
-    let begins = [vec![0; lead], vec![before_row, before_column]].concat();
-    let ends =
-        [vec![0; lead], vec![size - length - before_row, size - length - before_column]].concat();
-    let pads = node.longs(&[begins, ends].concat());
-    let padded = node.call("Pad", &[&square, &pads], [])?;
-    // The last two axes move to their places.
-    let mut rest = 0..whole - 2;
-    let order = (0..whole).map(|axis| match axis {
-        _ if axis == first => Some(whole - 2),
-        _ if axis == second => Some(whole - 1),
-        _ => rest.next(),
-    });
-    let order = order.collect::<Option<Vec<i64>>>().ok_or("an axis appears twice")?;
-    node.transpose(&padded, &order)
+    node.on_diagonal(&x, axes, offset, 0.0)
 }
 
 /// Windows along an axis, as a new last axis.

@@ -1,13 +1,13 @@
 //! Taking tensors apart and putting them together.
 
 use lodstone_model::{DType, ValueType};
-use lodstone_schema::numbers::{exact, length};
+use lodstone_schema::numbers::length;
 
-use crate::onnx::{Value, int, text};
+use crate::onnx::indexing::{Bounds, Pad, Padding, Sections, Span};
+use crate::onnx::{Value, int};
 use crate::torch::arguments::{Item, Number, Size, wrong};
 use crate::torch::node::{
-    BEYOND, MAX_PARTS, Node, Outcome, Rule, axes_of, axis_of, dim_of, known_sizes, place_in, rank,
-    rank_of, required_dim,
+    BEYOND, Node, Outcome, Rule, axes_of, axis_of, dim_of, place_in, rank, rank_of, required_dim,
 };
 use crate::torch::promote::{Operand, promoted};
 
@@ -140,41 +140,43 @@ fn vstack(node: &mut Node<'_>) -> Outcome {
 fn slice(node: &mut Node<'_>) -> Outcome {
     let x = node.tensor("self")?;
     let axis = axis_of(&x, node.arguments.int("dim")?)?;
-    let start = node.arguments.size("start")?.unwrap_or(Size::Known(0));
-    // An end of `None` is behind the last element.
-    let end = node.arguments.size("end")?.unwrap_or(Size::Known(i64::MAX));
+    let (start, end) = (node.arguments.size("start")?, node.arguments.size("end")?);
     let step = node.arguments.size("step")?.unwrap_or(Size::Known(1));
     if let Size::Known(step) = step
         && step < 1
     {
         return Err(wrong("step", "a positive number", &step.to_string()));
     }
-    sliced(node, &x, axis, [start, end], step)
+    let start = Some(start.unwrap_or(Size::Known(0)));
+    // An end of `None` is behind the last element.
+    let end = Some(end.unwrap_or(Size::Known(BEYOND)));
+    spanned(node, &x, Span { axis, start, end, step })
 }
 
+/// Slices elements between bounds.
 pub(super) fn sliced(
     node: &mut Node<'_>,
     x: &Value,
     axis: i64,
-    [start, end]: [Size; 2],
-    step: Size,
+    [start, end]: [Option<Size>; 2],
 ) -> Outcome {
+    spanned(node, x, Span { start, end, ..Span::all(axis) })
+}
+
+fn spanned(node: &mut Node<'_>, x: &Value, span: Span) -> Outcome {
     if rank(x)? == 0 {
         return Err("a scalar has no slices".into());
     }
-    let clamped = |size: Size| match size {
-        Size::Known(size) => Size::Known(size.clamp(-BEYOND, BEYOND)),
-        other => other,
-    };
-    let (start, end) = (clamped(start), clamped(end));
-    if let (Size::Known(0), Size::Known(last), Size::Known(1)) = (&start, &end, &step)
-        && (*last == BEYOND || dim_of(x, axis).is_some_and(|dim| *last >= dim))
-    {
+    let is_first = span.start.as_ref().is_none_or(|start| start.known() == Some(0));
+    let is_last = span.end.as_ref().is_none_or(|end| {
+        let dim = dim_of(x, span.axis).unwrap_or(BEYOND);
+        end.known().is_some_and(|end| end >= dim)
+    });
+    if is_first && is_last && span.step.known() == Some(1) {
         return Ok(x.clone());
     }
-    let (start, end) = (node.list_of(&[start])?, node.list_of(&[end])?);
-    let (axes, steps) = (node.longs(&[axis]), node.list_of(&[step])?);
-    node.call("Slice", &[x, &start, &end, &axes, &steps], [])
+    let spans = node.spans(&[span])?;
+    node.sliced(x, &spans, Bounds::Clamped)
 }
 
 fn select(node: &mut Node<'_>) -> Outcome {
@@ -198,52 +200,15 @@ fn narrow(node: &mut Node<'_>) -> Outcome {
     let axis = axis_of(&x, node.arguments.int("dim")?)?;
     let start = node.arguments.size("start")?.ok_or("the argument `start` is missing")?;
     let length = node.arguments.size("length")?.ok_or("the argument `length` is missing")?;
-    let start = match (start, dim_of(&x, axis)) {
-        (Size::Known(start), Some(dim)) if start < 0 => Size::Known(start.saturating_add(dim)),
-        (start, _) => start,
-    };
-    let end = match (&start, &length) {
-        (Size::Known(start), Size::Known(length)) => Size::Known(start.saturating_add(*length)),
-        _ => {
-            let (start, length) = (node.scalar_of(&start)?, node.scalar_of(&length)?);
-            Size::Value(node.add(&start, &length)?)
+    // A start below 0 counts from the end.
+    let start = match start {
+        Size::Known(start @ ..0) => {
+            let dim = node.size_of(&x, axis)?;
+            node.sum_of(&dim, &Size::Known(start))?
         }
+        start => start,
     };
-    sliced(node, &x, axis, [start, end], Size::Known(1))
-}
-
-/// Returns slices of sizes along an axis.
-fn parts(node: &mut Node<'_>, x: &Value, axis: i64, sizes: &[Size]) -> Outcome<Vec<Value>> {
-    if length(sizes.len()) > MAX_PARTS {
-        return Err(format!("expected fewer parts, found {}", sizes.len()).into());
-    }
-    if let [_] = sizes {
-        return Ok(vec![x.clone()]);
-    }
-    if let (Some(known), Some(dim)) = (known_sizes(sizes), dim_of(x, axis)) {
-        let all = known.iter().try_fold(0_i64, |all, size| all.checked_add(*size));
-        if all != Some(dim) || known.iter().any(|size| *size < 0) {
-            return Err(format!("expected sizes with the sum {dim}, found {known:?}").into());
-        }
-    }
-    let list = node.list_of(sizes)?;
-    node.emit("Split", &[Some(x), Some(&list)], [int("axis", axis)], sizes.len())
-}
-
-/// Returns the sizes of parts of which the last may be smaller.
-fn even(dim: i64, size: i64) -> Outcome<Vec<Size>> {
-    if size < 1 {
-        // A dim of 0 has one part.
-        return match dim {
-            0 => Ok(vec![Size::Known(0)]),
-            _ => Err(wrong("split_size", "a positive number", &size.to_string())),
-        };
-    }
-    let count = if dim == 0 { 1 } else { (dim - 1) / size + 1 };
-    if count > MAX_PARTS {
-        return Err(format!("expected fewer parts, found {count}").into());
-    }
-    Ok((0..count).map(|part| Size::Known(size.min(dim - part * size))).collect())
+    node.cut(&x, axis, &start, &length)
 }
 
 fn split(node: &mut Node<'_>) -> Outcome<Vec<Value>> {
@@ -252,132 +217,56 @@ fn split(node: &mut Node<'_>) -> Outcome<Vec<Value>> {
     if node.arguments.has("split_sizes") || node.arguments.overload() == "sizes" {
         let name = if node.arguments.has("split_sizes") { "split_sizes" } else { "split_size" };
         let sizes = node.arguments.sizes(name)?;
-        return parts(node, &x, axis, &sizes);
+        return node.split(&x, axis, Sections::Lengths(sizes));
     }
     let size = node.arguments.size("split_size")?.ok_or("the argument `split_size` is missing")?;
     let outputs: usize = node.op.outputs.iter().map(|operand| operand.args.len()).sum();
-    let sizes = match (size, dim_of(&x, axis)) {
-        (Size::Known(size), Some(dim)) => even(dim, size)?,
-        (size, _) => last_smaller(node, &x, axis, size, outputs)?,
-    };
-    parts(node, &x, axis, &sizes)
-}
-
-/// Returns the sizes of a given number of parts of an unknown dim.
-fn last_smaller(
-    node: &mut Node<'_>,
-    x: &Value,
-    axis: i64,
-    size: Size,
-    count: usize,
-) -> Outcome<Vec<Size>> {
-    let all = node.extent(x, axis)?;
-    let size_value = node.scalar_of(&size)?;
-    let before = node.long(length(count) - 1);
-    let taken = node.mul(&size_value, &before)?;
-    let last = node.sub(&all, &taken)?;
-    let mut sizes = vec![size; count.saturating_sub(1)];
-    sizes.push(Size::Value(last));
-    Ok(sizes)
+    node.split(&x, axis, Sections::Of(size, outputs))
 }
 
 fn chunk(node: &mut Node<'_>) -> Outcome<Vec<Value>> {
     let x = node.tensor("self")?;
     let axis = axis_of(&x, node.arguments.int("dim")?)?;
     let count = node.arguments.int("chunks")?;
-    if !(1..=MAX_PARTS).contains(&count) {
-        return Err(wrong("chunks", "a number of parts", &count.to_string()));
-    }
-    match dim_of(&x, axis) {
-        Some(dim) => {
-            let size = if dim == 0 { 0 } else { (dim - 1) / count + 1 };
-            let sizes = match size {
-                0 => vec![Size::Known(0); exact(count)?],
-                _ => even(dim, size)?,
-            };
-            parts(node, &x, axis, &sizes)
-        }
-        None => {
-            let count: usize = exact(count)?;
-            let all = node.extent(&x, axis)?;
-            let whole = node.long(length(count));
-            let minus = node.long(-1);
-            let less = node.add(&all, &minus)?;
-            let size = node.div(&less, &whole)?;
-            let one = node.long(1);
-            let size = node.add(&size, &one)?;
-            let sizes = last_smaller(node, &x, axis, Size::Value(size), count)?;
-            parts(node, &x, axis, &sizes)
-        }
-    }
+    node.split(&x, axis, Sections::AtMost(count))
 }
 
-/// Splits into sections of which the first are larger, or at indices.
 fn tensor_split(node: &mut Node<'_>) -> Outcome<Vec<Value>> {
     let x = node.tensor("self")?;
     let axis = axis_of(&x, node.arguments.int("dim")?)?;
-    let dim = required_dim(&x, axis)?;
-    let sizes: Vec<Size> = match node.arguments.overload() {
+    match node.arguments.overload() {
         "sections" => {
             let count = node.arguments.int("sections")?;
-            if !(1..=MAX_PARTS).contains(&count) {
-                return Err(wrong("sections", "a number of parts", &count.to_string()));
-            }
-            (0..count)
-                .map(|part| Size::Known(dim / count + i64::from(part < dim % count)))
-                .collect()
+            node.split(&x, axis, Sections::FirstLonger(count))
         }
         "indices" => {
-            let bounds = node.arguments.ints("indices")?;
-            let place =
-                |at: &i64| (if *at < 0 { at.saturating_add(dim) } else { *at }).clamp(0, dim);
-            let mut start = 0;
-            let mut parts = Vec::new();
-            for end in bounds.iter().map(place).chain([dim]) {
-                let end = end.max(start);
-                let (from, to) = (Size::Known(start), Size::Known(end));
-                parts.push(sliced(node, &x, axis, [from, to], Size::Known(1))?);
-                start = end;
-            }
-            return Ok(parts);
+            let places = node.arguments.ints("indices")?;
+            node.split_at(&x, axis, &places)
         }
-        _ => return Err("splitting at indices in a tensor is not supported".into()),
-    };
-    parts(node, &x, axis, &sizes)
+        _ => Err("splitting at indices in a tensor is not supported".into()),
+    }
 }
 
 fn unbind(node: &mut Node<'_>) -> Outcome<Vec<Value>> {
     let x = node.tensor("self")?;
     let axis = axis_of(&x, node.arguments.int("dim")?)?;
-    let count = required_dim(&x, axis)?;
-    let sizes = vec![Size::Known(1); exact(count.min(MAX_PARTS + 1))?];
-    let all = parts(node, &x, axis, &sizes)?;
-    let axes = node.longs(&[axis]);
-    all.iter().map(|part| node.call("Squeeze", &[part, &axes], [])).collect()
-}
-
-/// Reverses axes.
-pub(super) fn reversed(node: &mut Node<'_>, x: &Value, axes: &[i64]) -> Outcome {
-    if axes.is_empty() {
-        return Ok(x.clone());
+    match required_dim(&x, axis)? {
+        0 => Ok(Vec::new()),
+        count => node.unstacked(&x, axis, count),
     }
-    let all = |number: i64| vec![number; axes.len()];
-    let (starts, ends) = (node.longs(&all(-1)), node.longs(&all(-BEYOND)));
-    let (axes, steps) = (node.longs(axes), node.longs(&all(-1)));
-    node.call("Slice", &[x, &starts, &ends, &axes, &steps], [])
 }
 
 fn flip(node: &mut Node<'_>) -> Outcome {
     let x = node.tensor("self")?;
     let dims = node.arguments.ints("dims")?;
     let axes = if dims.is_empty() { Vec::new() } else { axes_of(&x, &dims)? };
-    reversed(node, &x, &axes)
+    node.reversed(&x, &axes)
 }
 
 fn flipped_at(node: &mut Node<'_>, axis: i64) -> Outcome {
     let x = node.tensor("self")?;
     let axis = place_in(rank(&x)?, axis)?;
-    reversed(node, &x, &[axis])
+    node.reversed(&x, &[axis])
 }
 
 fn rot90(node: &mut Node<'_>) -> Outcome {
@@ -390,14 +279,14 @@ fn rot90(node: &mut Node<'_>) -> Outcome {
     };
     match turns {
         0 => Ok(x),
-        2 => reversed(node, &x, &[*first, *second]),
+        2 => node.reversed(&x, &[*first, *second]),
         1 => {
-            let flipped = reversed(node, &x, &[*second])?;
+            let flipped = node.reversed(&x, &[*second])?;
             super::reshape::swapped(node, &flipped, *first, *second)
         }
         _ => {
             let turned = super::reshape::swapped(node, &x, *first, *second)?;
-            reversed(node, &turned, &[*second])
+            node.reversed(&turned, &[*second])
         }
     }
 }
@@ -405,7 +294,7 @@ fn rot90(node: &mut Node<'_>) -> Outcome {
 /// Rotates along axes; without axes, the flattened tensor.
 fn roll(node: &mut Node<'_>) -> Outcome {
     let x = node.tensor("self")?;
-    let (shifts, dims) = (node.arguments.ints("shifts")?, node.arguments.ints("dims")?);
+    let (shifts, dims) = (node.arguments.sizes("shifts")?, node.arguments.ints("dims")?);
     let (mut y, axes) = match dims.is_empty() {
         true => (node.reshape(&x, &[-1])?, vec![0]),
         false => {
@@ -414,21 +303,10 @@ fn roll(node: &mut Node<'_>) -> Outcome {
         }
     };
     if shifts.len() != axes.len() {
-        return Err(wrong("shifts", "a number for each axis", &format!("{shifts:?}")));
+        return Err(wrong("shifts", "a number for each axis", &shifts.len().to_string()));
     }
     for (axis, shift) in axes.into_iter().zip(shifts) {
-        // The last `shift` elements come first.
-        let shift = match dim_of(&y, axis) {
-            Some(0) => 0,
-            Some(dim) => shift.rem_euclid(dim),
-            None => shift,
-        };
-        if shift == 0 {
-            continue;
-        }
-        let back = node.slice(&y, axis, 0, -shift)?;
-        let front = node.slice(&y, axis, -shift, BEYOND)?;
-        y = node.concat(&[&front, &back], axis)?;
+        y = node.rolled(&y, axis, &shift)?;
     }
     if dims.is_empty() { node.reshape_as(&y, &x) } else { Ok(y) }
 }
@@ -442,11 +320,11 @@ fn pad(node: &mut Node<'_>) -> Outcome {
         reflects if reflects.starts_with("reflection") => ("padding", "reflect".to_owned()),
         _ => ("padding", "replicate".to_owned()),
     };
-    let mode = match mode.as_str() {
-        "constant" => "constant",
-        "reflect" => "reflect",
-        "replicate" => "edge",
-        "circular" => "wrap",
+    let padding = match mode.as_str() {
+        "constant" => Padding::Constant,
+        "reflect" => Padding::Reflect,
+        "replicate" => Padding::Edge,
+        "circular" => Padding::Wrap,
         other => return Err(wrong("mode", "a known mode", other)),
     };
     let pads = node.arguments.sizes(name)?;
@@ -458,29 +336,21 @@ fn pad(node: &mut Node<'_>) -> Outcome {
         true => node.arguments.number("value")?.unwrap_or(Number::Int(0)),
         false => Number::Int(0),
     };
-    let axes: Vec<i64> = (0..count).map(|pair| rank - 1 - pair).collect();
-    if let Some(known) = known_sizes(&pads)
-        && (mode == "reflect" || mode == "wrap")
-    {
-        for (axis, [begin, end]) in axes.iter().zip(known.as_chunks::<2>().0) {
-            let most = *begin.max(end);
-            let limit = if mode == "wrap" { 1 } else { 0 };
-            if dim_of(&x, *axis).is_some_and(|dim| most >= dim + limit && most > 0) {
-                return Err(wrong(name, "less than the dims", &format!("{known:?}")));
-            }
+    let pair = |(axis, pair): (i64, &[Size; 2])| {
+        let [begin, end] = pair.clone();
+        Pad { axis, begin, end }
+    };
+    let axes = (0..count).map(|pair| rank - 1 - pair);
+    let pads: Vec<Pad> = axes.zip(pads.as_chunks::<2>().0).map(pair).collect();
+    for Pad { axis, begin, end } in &pads {
+        let most = [begin, end].into_iter().filter_map(Size::known).max();
+        if padding == Padding::Wrap && most > dim_of(&x, *axis) && dim_of(&x, *axis).is_some() {
+            return Err(wrong(name, "at most the dims", &format!("{begin} and {end}")));
         }
     }
-    if pads.is_empty() {
-        return Ok(x);
-    }
-    let begins: Vec<Size> = pads.iter().step_by(2).cloned().collect();
-    let ends: Vec<Size> = pads.iter().skip(1).step_by(2).cloned().collect();
-    let list = node.list_of(&[begins, ends].concat())?;
-    let axes = node.longs(&axes);
-    let mode = text("mode", mode);
     let wide = if x.dtype() == DType::Bool { DType::Uint8 } else { x.dtype() };
     let source = node.cast(&x, wide)?;
     let number = node.number_of(wide, number)?;
-    let padded = node.call("Pad", &[&source, &list, &number, &axes], [mode])?;
+    let padded = node.padded(&source, &pads, padding, Some(&number))?;
     node.cast(&padded, x.dtype())
 }

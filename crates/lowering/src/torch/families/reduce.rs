@@ -381,7 +381,7 @@ fn old_norm(node: &mut Node<'_>) -> Outcome {
 fn trace(node: &mut Node<'_>) -> Outcome {
     let x = node.tensor("self")?;
     let dtype = if category(x.dtype())? == Category::Float { x.dtype() } else { DType::Int64 };
-    let diagonal = super::index::diagonal_of(node, &x, 0, (0, 1))?;
+    let diagonal = node.diagonal(&x, [0, 1], 0)?;
     let diagonal = node.cast(&diagonal, dtype)?;
     if rank(&diagonal)? != 1 {
         return Err(Finding::from("expected a matrix"));

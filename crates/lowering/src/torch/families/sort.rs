@@ -16,9 +16,29 @@ pub(super) const RULES: &[(&str, Rule)] = &[
     ("aten::searchsorted", Rule::One(|node| search(node, "sorted_sequence", "self"))),
     ("aten::sort", Rule::Many(|node| sorted(node).map(|(a, b)| vec![a, b]))),
     ("aten::topk", Rule::Many(topk)),
-    ("aten::unique_consecutive", Rule::Many(|_| Err("it is not supported".into()))),
+    ("aten::unique_consecutive", Rule::Many(unique_consecutive)),
     ("aten::unique_dim", Rule::Many(unique)),
 ];
+
+/// Returns the runs of equal elements or slices, the run of each element, and the lengths of the runs. The latter two have no
+/// elements unless they are requested.
+fn unique_consecutive(node: &mut Node<'_>) -> Outcome<Vec<Value>> {
+    let x = node.tensor("self")?;
+    let axis = node.arguments.optional_int("dim")?;
+    let axis = axis.map(|axis| axis_of(&x, axis)).transpose()?;
+    let (numbered, counted) =
+        (node.arguments.flag("return_inverse")?, node.arguments.flag("return_counts")?);
+    let runs = node.runs(&x, axis)?;
+    let numbers = match numbered {
+        true => {
+            let numbers = runs.numbers(node)?;
+            if axis.is_none() { node.reshape_as(&numbers, &x)? } else { numbers }
+        }
+        false => node.longs(&[]),
+    };
+    let counts = if counted { runs.lengths(node)? } else { node.longs(&[]) };
+    Ok(vec![runs.values, numbers, counts])
+}
 
 /// Returns the highest or lowest elements along an axis, in a type that ONNX has.
 fn ranked(
