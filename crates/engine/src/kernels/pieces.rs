@@ -125,8 +125,9 @@ fn slice(call: &Call<'_>) -> Outputs {
                 let start = start.clamp(0, dim);
                 (start, end.clamp(0, dim) - start)
             }
+            _ if dim == 0 => (0, 0),
             _ => {
-                let start = start.clamp(-1, dim - 1);
+                let start = start.clamp(0, dim - 1);
                 (start, start - end.clamp(-1, dim - 1))
             }
         };

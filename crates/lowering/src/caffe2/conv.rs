@@ -156,7 +156,26 @@ fn is_last(node: &Node<'_>, kernel: Option<&Vec<i64>>, filter: &Value) -> Outcom
     Ok(is_fit || dims.get(1..) != Some(kernel.as_slice()))
 }
 
-/// The window of a filter whose channels are at the front, and the number of groups.
+/// A filter with its channels at the front, and the windows that have its size.
+struct Filters {
+    value: Value,
+    windows: Windows,
+    group: i64,
+    legacy: Option<LegacyPad>,
+}
+
+/// Reads the windows of a filter over images, and moves its channels to the front.
+fn filters(node: &mut Node<'_>, x: &Value, filter: &Value) -> Outcome<Filters> {
+    let of = Geometry::of(node, spatial_axes(x)?)?;
+    let value = match is_last(node, of.kernel.as_ref(), filter)? {
+        true => node.channels_to_front(filter)?,
+        false => filter.clone(),
+    };
+    let (windows, group) = windows_of(node, &of, &value)?;
+    Ok(Filters { value, windows, group, legacy: of.legacy })
+}
+
+/// Returns the window of a filter whose channels are at the front, and the number of groups.
 fn windows_of(node: &Node<'_>, of: &Geometry, filter: &Value) -> Outcome<(Windows, i64)> {
     let spatial = filter_dims(filter)?.into_iter().skip(1).collect::<Vec<_>>();
     let kernel = of.kernel.as_ref().unwrap_or(&spatial);
@@ -172,13 +191,7 @@ fn windows_of(node: &Node<'_>, of: &Geometry, filter: &Value) -> Outcome<(Window
 
 /// Convolves images whose channels are at the front by a filter that has the order of the arguments.
 fn convolved(node: &mut Node<'_>, x: &Value, filter: &Value, bias: Option<&Value>) -> Outcome {
-    let count = spatial_axes(x)?;
-    let of = Geometry::of(node, count)?;
-    let filter = match is_last(node, of.kernel.as_ref(), filter)? {
-        true => node.channels_to_front(filter)?,
-        false => filter.clone(),
-    };
-    let (windows, group) = windows_of(node, &of, &filter)?;
+    let Filters { value: filter, windows, group, legacy } = filters(node, x, filter)?;
     let inner = required_dim(&filter, 1)?;
     let depth = filter.size(0)?;
     let channels = inner.checked_mul(group).ok_or("the filter is too large")?;
@@ -191,7 +204,7 @@ fn convolved(node: &mut Node<'_>, x: &Value, filter: &Value, bias: Option<&Value
         .into());
     }
     check_bias(bias, depth)?;
-    let (windows, padding) = placed(windows, of.legacy, x)?;
+    let (windows, padding) = placed(windows, legacy, x)?;
     check_fit(&windows, x)?;
     let attributes = [
         ints("kernel_shape", &windows.kernel()),
@@ -280,14 +293,8 @@ fn transpose(node: &mut Node<'_>) -> Outcome {
 }
 
 fn transposed(node: &mut Node<'_>, x: &Value, filter: &Value, bias: Option<&Value>) -> Outcome {
-    let count = spatial_axes(x)?;
-    let of = Geometry::of(node, count)?;
-    let filter = match is_last(node, of.kernel.as_ref(), filter)? {
-        true => node.channels_to_front(filter)?,
-        false => filter.clone(),
-    };
-    let (windows, group) = windows_of(node, &of, &filter)?;
-    match of.legacy {
+    let Filters { value: filter, windows, group, legacy } = filters(node, x, filter)?;
+    match legacy {
         None => {}
         Some(LegacyPad::Caffe) => {
             return Err("Caffe2 has no `legacy_pad` 3 for `ConvTranspose`".into());
@@ -306,7 +313,7 @@ fn transposed(node: &mut Node<'_>, x: &Value, filter: &Value, bias: Option<&Valu
     }
     let depth = required_dim(&filter, 1)?.checked_mul(group);
     check_bias(bias, depth)?;
-    let more = numbers(node, "adj", count, 0)?;
+    let more = numbers(node, "adj", windows.rank(), 0)?;
     if let Some(dims) = spatial_dims(x) {
         let sizes = windows.transposed(&dims)?;
         if sizes.iter().zip(&more).any(|(size, more)| size + more <= 0) {

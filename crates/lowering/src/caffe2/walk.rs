@@ -376,17 +376,7 @@ impl<'m> Walk<'m> {
             Some(Bound::Failed) => return Err(Finding::internal("its failure was not reported")),
             None => return Err("no operator writes it".into()),
         };
-        if value.rank().is_err() {
-            return Err(Finding::new(Code::UnknownDims, "its rank must be known"));
-        }
-        let is_written = self.graph.ops.iter().flat_map(Op::writes).any(|it| it == name);
-        if is_written && value.name() == name && !others.iter().any(|it| it.name() == name) {
-            return Ok(value);
-        }
-        let name = self.graph.names.fresh(name);
-        self.graph.begin(&name);
-        let copied = self.graph.call("Identity", &[&value], [])?;
-        self.graph.name(&copied, &name, &name)
+        self.graph.output(&value, name, others)
     }
 }
 

@@ -58,16 +58,7 @@ impl Walk<'_> {
             Some(Bound::Untrained) => return Err("it is not computed in inference".into()),
             _ => return Err("nothing computes it".into()),
         };
-        if value.rank().is_err() {
-            return Err(Finding::new(Code::UnknownDims, "its rank must be known"));
-        }
-        let is_written = self.graph.ops.iter().flat_map(Op::writes).any(|it| it == name);
-        if is_written && value.name() == name && !others.iter().any(|it| it.name() == name) {
-            return Ok(value);
-        }
-        let name = self.graph.names.fresh(name);
-        self.graph.begin(&name);
-        self.graph.name(&value, &name, &name)
+        self.graph.output(&value, name, others)
     }
 
     /// Reports inputs of unknown rank, which ONNX does not have, and parameters without a value that operators read.

@@ -6,9 +6,9 @@ use lodstone_model::{
     Attribute, AttributeValue, Block, ByteString, Dialect, Dim, Model, Op, Parameter, Program,
     Tensor, Topology, Var,
 };
-use lodstone_schema::Finding;
 use lodstone_schema::numbers::exact;
 use lodstone_schema::onnx::ir_version_of_opset;
+use lodstone_schema::{Code, Finding};
 
 use super::{Graph, OPSET, Value, is_unknown};
 
@@ -31,6 +31,31 @@ pub(crate) fn program(
         blocks,
         ..Topology::new(Dialect::Onnx)
     }))
+}
+
+impl Graph {
+    /// Returns the value of an output, under a name that no other output has; it is copied if no operator writes it under
+    /// that name.
+    ///
+    /// # Errors
+    /// If its rank is unknown.
+    pub(crate) fn output(
+        &mut self,
+        value: &Value,
+        name: &str,
+        others: &[Value],
+    ) -> Result<Value, Finding> {
+        if value.rank().is_err() {
+            return Err(Finding::new(Code::UnknownDims, "its rank must be known"));
+        }
+        let is_written = self.ops.iter().flat_map(Op::writes).any(|it| it == name);
+        if is_written && value.name() == name && !others.iter().any(|it| it.name() == name) {
+            return Ok(value.clone());
+        }
+        let name = self.names.fresh(name);
+        self.begin(&name);
+        self.name(value, &name, &name)
+    }
 }
 
 /// Returns the model of a graph, with the parameters and constants that are read, and with names `swapped`.

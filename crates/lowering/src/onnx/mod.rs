@@ -2,6 +2,20 @@
 //! [`infer`](lodstone_schema::onnx::infer).
 //!
 //! A lowering that contradicts itself is therefore detected where it happens, and no lowering computes shapes itself.
+//!
+//! What several frameworks do in different ways is in one file for all of them, with a table of what each release means:
+//!
+//! | file | what |
+//! |---|---|
+//! | `windows`, `legacy_pads`, `pools` | windows, their padding and numbers; pools |
+//! | `layout` | the place of the channels |
+//! | `resizing` | places and nearest elements of resized images |
+//! | `normalization` | epsilons, means and axes |
+//! | `boxes`, `suppression`, `regions`, `regression` | boxes, and regions of images |
+//! | `recurrence` | gates, weights, layers and steps |
+//! | `indexing` | slices, sections, gathers, writes, pads, diagonals |
+//! | `quantization`, `packed_rows` | grids of integers, and tables of such rows |
+//! | `segments` | groups of rows by lengths or offsets |
 
 pub(crate) mod blocks;
 pub(crate) mod boxes;
