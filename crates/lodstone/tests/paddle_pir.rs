@@ -75,11 +75,7 @@ const REFUSED: &[(&[Route], &str, &[&str])] = &[
             "unfold",
         ],
     ),
-    (
-        ONNX,
-        "must be known",
-        &["nn.LayerNorm", "roll", "split sections", "squeeze all", "temporal_shift"],
-    ),
+    (ONNX, "must be known", &["nn.LayerNorm", "squeeze all", "temporal_shift"]),
 ];
 
 /// Writes the files of a call; returns the program.

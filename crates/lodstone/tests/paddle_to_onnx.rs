@@ -356,7 +356,6 @@ const NEED_DIMS: &[&str] = &[
     "strided_slice",
     "temporal_shift",
     "tile",
-    "unfold",
     "unsqueeze2",
 ];
 

@@ -41,8 +41,9 @@ impl Graph {
         self.call("ConstantOfShape", &[&dims], [value])
     }
 
-    /// Returns a dim of a value, as a tensor of shape [1].
+    /// Returns a dim of a value of known rank, as a tensor of shape [1].
     pub(crate) fn dim(&mut self, value: &Value, axis: i64) -> Made {
+        let axis = self.place(axis, value)?;
         self.call("Shape", &[value], [int("start", axis), int("end", axis + 1)])
     }
 

@@ -232,7 +232,10 @@ impl Graph {
         let mut dims = vec![1; x.rank()?.count()];
         if let Some(first) = dims.first_mut() {
             // The number of rows follows from the others if it is unknown.
-            *first = x.size(0)?.unwrap_or(-1);
+            *first = match x.size(0)? {
+                Some(rows) => rows,
+                None => -1,
+            };
         }
         let wide = self.cast(x, DType::Int32)?;
         let offsets = self.cast(offsets, DType::Int32)?;

@@ -331,6 +331,21 @@ impl Window {
         begin.zip(end).map(|(begin, end)| begin..end).ok_or_else(too_large)
     }
 
+    /// Returns the smallest dim that the window fits into with its padding.
+    pub(crate) fn least(self) -> i64 {
+        self.reach() - self.begin - self.end
+    }
+
+    /// Returns the elements that a tap of the windows over a padded image of any dim meets: the first, and the end, which
+    /// counts from behind the last element as slices do.
+    pub(crate) fn tap_of_any(self, tap: i64) -> (i64, i64) {
+        let end = match (self.kernel - 1 - tap) * self.dilation {
+            0 => i64::MAX,
+            rest => -rest,
+        };
+        (tap * self.dilation, end)
+    }
+
     /// Whether no window begins behind the image, whatever its dim.
     pub(crate) fn begins_inside(self) -> bool {
         self.end + self.stride <= self.reach()

@@ -3,11 +3,12 @@
 use lodstone_model::Dim;
 use lodstone_schema::numbers::exact;
 use lodstone_schema::paddle::Release;
+use lodstone_schema::places::at;
 
 use super::operator::{Operator, Outcome, Rule};
 use crate::onnx::indexing::{BEYOND, Bounds, Pad, Padding, Spans};
 use crate::onnx::layout::Layout;
-use crate::onnx::windows::{Pads, Rounding, Windows};
+use crate::onnx::windows::{Pads, Rounding, Window, Windows, spatial_dims};
 use crate::onnx::{Size, Value, int, text};
 
 pub(super) const RULES: &[(&str, Rule)] = &[
@@ -317,30 +318,59 @@ pub(super) fn unfold(op: &mut Operator<'_>) -> Outcome {
     if x.rank()? != 4 {
         return Err(format!("expected images, found rank {}", x.rank()?).into());
     }
-    let dims = x.dims()?.split_off(2);
-    let windows = Windows::new(&size, &strides, &dilations, &pads)?.extended(&dims)?;
+    let windows = Windows::new(&size, &strides, &dilations, &pads)?;
+    let dims = spatial_dims(&x);
+    let windows = match &dims {
+        Some(dims) => windows.extended(dims)?,
+        None => windows,
+    };
     let Pads { begins, ends } = windows.pads();
     let pairs = [[0; 2]; 2].into_iter().chain(begins.into_iter().zip(ends).map(<[i64; 2]>::from));
     let pads = pairs.zip(0..).map(|(pair, axis)| Pad::known(axis, pair));
-    let padded = padded(op, &x, &pads.collect::<Vec<_>>(), Padding::Constant, 0.0)?;
-    let counts = windows.counts(&dims, Rounding::Down)?;
+    let mut pads: Vec<Pad> = pads.collect();
+    if dims.is_none() {
+        // A window that exceeds the image by less than a stride is one.
+        for (pad, window) in pads.iter_mut().skip(2).zip(windows.iter()) {
+            let dim = op.size_of(&x, pad.axis)?;
+            let lack = op.difference_of(&Size::Known(window.least()), &dim)?;
+            let (lack, zero) = (op.scalar_of(&lack)?, op.long(0));
+            let lack = Size::Value(op.call("Max", &[&lack, &zero], [])?);
+            pad.end = op.sum_of(&pad.end, &lack)?;
+        }
+    }
+    let padded = padded(op, &x, &pads, Padding::Constant, 0.0)?;
+    let counts = dims.map(|dims| windows.counts(&dims, Rounding::Down)).transpose()?;
     if windows.size()? > WIDEST {
         return Err(format!("expected windows of at most {WIDEST} elements, found {size:?}").into());
     }
     let [high, wide] = pair(&size)?;
     let mut parts = Vec::new();
     for place in (0..high).flat_map(|row| (0..wide).map(move |column| [row, column])) {
-        let taps = windows.iter().zip(&counts).zip(place);
-        let taps =
-            taps.map(|((window, count), tap)| window.tap(tap, *count).map(|it| (it.start, it.end)));
+        let tap = |(axis, (window, tap)): (usize, (Window, i64))| match &counts {
+            Some(counts) => {
+                let elements = window.tap(tap, at(counts, axis)?)?;
+                Ok((elements.start, elements.end))
+            }
+            None => Ok(window.tap_of_any(tap)),
+        };
+        let taps = windows.iter().zip(place).enumerate().map(tap);
         let (starts, ends): (Vec<_>, Vec<_>) =
             taps.collect::<Outcome<Vec<_>>>()?.into_iter().unzip();
         let part = op.steps(&padded, &[2, 3], [&starts, &ends, &strides])?;
         parts.push(op.unsqueeze(&part, &[2])?);
     }
     let all = op.concat(&parts.iter().collect::<Vec<_>>(), 2)?;
-    let columns = counts.iter().fold(1_i64, |all, count| all.saturating_mul(*count));
-    let dims = op.longs(&[0, -1, columns]);
+    let dims = match counts {
+        Some(counts) => {
+            let columns = counts.iter().fold(1_i64, |all, count| all.saturating_mul(*count));
+            [0, -1, columns]
+        }
+        None => {
+            let rows = op.known_dim(&x, 1)?.checked_mul(windows.size()?);
+            [0, rows.ok_or("the result is too large")?, -1]
+        }
+    };
+    let dims = op.longs(&dims);
     let y = op.call("Reshape", &[&all, &dims], [])?;
     op.put("Y", &y)
 }

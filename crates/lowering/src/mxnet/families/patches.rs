@@ -143,8 +143,9 @@ fn deformable(node: &mut Node<'_>, is_modulated: bool) -> Outcome {
     let (height, width) = image_size(&x)?;
     let (rows, columns) = image_size(&offsets)?;
     let (channels, count) = (required_dim(&x, 1)?, taps.count);
-    if channels % taps.groups != 0 || required_dim(&offsets, 1)? != taps.groups * count * 2 {
-        return Err(format!("expected {} offsets", taps.groups * count * 2).into());
+    let wanted = product(&[taps.groups, count, 2])?;
+    if channels % taps.groups != 0 || required_dim(&offsets, 1)? != wanted {
+        return Err(format!("expected {wanted} offsets").into());
     }
     // [batch * groups, taps, 2, rows, columns]
     let offsets = node.reshape_to(&offsets, &[-1, count, 2, rows, columns])?;

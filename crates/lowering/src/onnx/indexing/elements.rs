@@ -44,7 +44,10 @@ impl Indexed {
     /// and the first otherwise.
     fn place(&self) -> i64 {
         let is_adjacent = self.axes.windows(2).all(|pair| matches!(pair, [a, b] if b - a == 1));
-        self.axes.first().filter(|_| is_adjacent).map_or(0, |first| *first)
+        match self.axes.first() {
+            Some(first) if is_adjacent => *first,
+            _ => 0,
+        }
     }
 }
 
