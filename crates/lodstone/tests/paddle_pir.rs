@@ -72,7 +72,6 @@ const REFUSED: &[(&[Route], &str, &[&str])] = &[
             "F.conv2d_transpose",
             "F.conv2d_transpose size",
             "F.max_pool2d mask",
-            "unfold",
         ],
     ),
     (ONNX, "must be known", &["nn.LayerNorm", "squeeze all", "temporal_shift"]),

@@ -360,17 +360,16 @@ pub(super) fn unfold(op: &mut Operator<'_>) -> Outcome {
         parts.push(op.unsqueeze(&part, &[2])?);
     }
     let all = op.concat(&parts.iter().collect::<Vec<_>>(), 2)?;
-    let dims = match counts {
+    let (rows, columns) = match counts {
         Some(counts) => {
-            let columns = counts.iter().fold(1_i64, |all, count| all.saturating_mul(*count));
-            [0, -1, columns]
+            (Size::Known(-1), counts.iter().fold(1_i64, |all, count| all.saturating_mul(*count)))
         }
         None => {
-            let rows = op.known_dim(&x, 1)?.checked_mul(windows.size()?);
-            [0, rows.ok_or("the result is too large")?, -1]
+            let channels = op.size_of(&x, 1)?;
+            (op.product_of(&channels, &Size::Known(windows.size()?))?, -1)
         }
     };
-    let dims = op.longs(&dims);
+    let dims = op.list_of(&[Size::Known(0), rows, Size::Known(columns)])?;
     let y = op.call("Reshape", &[&all, &dims], [])?;
     op.put("Y", &y)
 }
