@@ -229,18 +229,9 @@ impl Graph {
         scales: &Value,
         offsets: &Value,
     ) -> Outcome {
-        let mut dims = vec![1; x.rank()?.count()];
-        if let Some(first) = dims.first_mut() {
-            // The number of rows follows from the others if it is unknown.
-            *first = match x.size(0)? {
-                Some(rows) => rows,
-                None => -1,
-            };
-        }
         let wide = self.cast(x, DType::Int32)?;
         let offsets = self.cast(offsets, DType::Int32)?;
-        let offsets = self.reshape(&offsets, &dims)?;
-        let scales = self.reshape(scales, &dims)?;
+        let (offsets, scales) = (self.along_rows(&offsets, x)?, self.along_rows(scales, x)?);
         let steps = self.sub(&wide, &offsets)?;
         let steps = self.cast(&steps, DType::Float32)?;
         self.mul(&steps, &scales)
