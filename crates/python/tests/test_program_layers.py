@@ -58,14 +58,12 @@ NOT_DYNAMIC = {
     "case": CONDITION,
     "cond_-1.0": CONDITION,
     "cond_1.0": CONDITION,
-    "roll": UNKNOWN,
     "squeeze": UNKNOWN,
     "switch_-1.0": CONDITION,
     "switch_1.0": CONDITION,
     "switch_case_0": CONDITION,
     "switch_case_2": CONDITION,
     "switch_case_5": CONDITION,
-    "unfold": UNKNOWN,
     "unstack": UNKNOWN,
 }
 """Cases that cannot be built while the first dim of their inputs is unknown, with the reason."""
