@@ -61,6 +61,10 @@ def flat(outputs):
 
 
 def write(name, program, inputs, expected):
+    # Where an operator was called: paths of the machine.
+    for module in program.graph_module.modules():
+        for node in module.graph.nodes if isinstance(module, torch.fx.GraphModule) else ():
+            node.meta.pop("stack_trace", None)
     torch.export.save(program, name + ".pt2")
     names = [spec.arg.name for spec in program.graph_signature.input_specs if spec.kind.name == "USER_INPUT"]
     arrays = {f"in:{n}": x.numpy() for n, x in zip(names, inputs)}
