@@ -84,6 +84,9 @@ impl Graph {
         if let Some(dim) = x.size(axis)?.filter(|dim| *dim != count) {
             return Err(format!("expected {dim} slices, found {count}").into());
         }
+        if count == 0 {
+            return Ok(Vec::new());
+        }
         let parts = self.split(x, axis, Sections::Equal(count))?;
         self.squeezed(&parts, axis)
     }
