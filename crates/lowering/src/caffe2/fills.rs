@@ -7,7 +7,7 @@ use lodstone_schema::numbers::exact;
 use lodstone_store::Blob;
 
 use super::node::{Node, Outcome, Rule, rank};
-use crate::onnx::required::MAX_ELEMENTS;
+use crate::onnx::required::product;
 use crate::onnx::{Size, Value, float, int};
 
 pub(super) const RULES: &[(&str, Rule)] = &[
@@ -92,14 +92,8 @@ fn checked(dims: Vec<i64>) -> Outcome<Vec<i64>> {
     if dims.iter().any(|dim| *dim < 0) {
         return Err(format!("expected dims of at least 0, found {dims:?}").into());
     }
-    count(&dims)?;
+    product(&dims)?;
     Ok(dims)
-}
-
-fn count(dims: &[i64]) -> Outcome<usize> {
-    let count = dims.iter().try_fold(1_i64, |count, dim| count.checked_mul(*dim));
-    let count = count.filter(|count| count.unsigned_abs() <= MAX_ELEMENTS);
-    exact(count.ok_or("the shape is too large")?)
 }
 
 fn constant(node: &mut Node<'_>) -> Outcome {
@@ -159,8 +153,8 @@ fn given(node: &mut Node<'_>, dtype: DType) -> Outcome {
         }
     };
     let bits = dtype.bits().ok_or_else(|| format!("the size of {dtype} is unknown"))?;
-    let size = count(&dims)?.checked_mul(exact(bits / 8)?);
-    if size != Some(bytes.len()) {
+    let count: usize = exact(product(&dims)?)?;
+    if count.checked_mul(exact(bits / 8)?) != Some(bytes.len()) {
         return Err(format!("the number of `values` does not match {dims:?}").into());
     }
     let shape = dims.into_iter().map(exact).collect::<Outcome<Vec<u64>>>()?;

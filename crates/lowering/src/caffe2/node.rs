@@ -4,13 +4,13 @@ use std::collections::HashMap;
 use std::ops::{Deref, DerefMut};
 
 use lodstone_model::{AttributeValue, Op};
+use lodstone_schema::Finding;
 use lodstone_schema::numbers::Rank;
 use lodstone_schema::onnx::quoted;
-use lodstone_schema::{Code, Finding};
 
 use crate::onnx::layout::{CAFFE2, Layout};
 use crate::onnx::quantization::Grid;
-pub(super) use crate::onnx::required::{check_size, rank, rank_of};
+pub(super) use crate::onnx::required::{check_size, rank, rank_of, required_dim};
 use crate::onnx::{Graph, Value};
 
 /// The result of a rule.
@@ -269,14 +269,4 @@ pub(super) fn expect_dim(value: &Value, axis: i64, expected: i64, what: &str) ->
         }
         _ => Ok(()),
     }
-}
-
-/// Returns a dim that must be known.
-pub(super) fn required_dim(value: &Value, axis: i64) -> Outcome<i64> {
-    let unknown = || {
-        let what = format!("dim {axis} of `{}` must be known", value.name());
-        Finding::new(Code::UnknownDims, what)
-    };
-    rank_of(value)?;
-    value.size(axis)?.ok_or_else(unknown)
 }

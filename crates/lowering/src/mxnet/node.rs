@@ -7,7 +7,9 @@ use lodstone_schema::mxnet::{operator, real_name};
 use lodstone_schema::{Code, Finding};
 
 use super::attributes::Attributes;
-pub(super) use crate::onnx::required::{MAX_ELEMENTS, check_size, dim_of, place_in, rank, rank_of};
+pub(super) use crate::onnx::required::{
+    MAX_ELEMENTS, check_size, dim_of, place_in, rank, rank_of, required_dim,
+};
 use crate::onnx::{Graph, Value};
 
 /// The result of a rule.
@@ -135,16 +137,6 @@ pub(super) fn known_dims(value: &Value) -> Outcome<Vec<i64>> {
 /// Returns the index of an axis of a value; negative ones count from the end.
 pub(super) fn axis_of(value: &Value, axis: i64) -> Outcome<i64> {
     place_in(rank(value)?, axis)
-}
-
-/// Returns a dim that must be known.
-pub(super) fn required_dim(value: &Value, axis: i64) -> Outcome<i64> {
-    rank(value)?;
-    let unknown = || {
-        let what = format!("dim {axis} of `{}` must be known", value.name());
-        Finding::new(Code::UnknownDims, what)
-    };
-    dim_of(value, axis).ok_or_else(unknown)
 }
 
 /// Returns the product of dims, which may not overflow.

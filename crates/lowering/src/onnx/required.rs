@@ -34,6 +34,26 @@ pub(crate) fn dim_of(value: &Value, axis: i64) -> Option<i64> {
     known(value.shape().ok()?.get(usize::try_from(axis).ok()?)?).ok()?
 }
 
+/// Returns a dim that must be known.
+pub(crate) fn required_dim(value: &Value, axis: i64) -> Outcome<i64> {
+    let rank = rank(value)?;
+    if !(0..rank).contains(&axis) {
+        return Err(format!("expected an axis of rank {rank}, found {axis}").into());
+    }
+    let unknown = || {
+        let what = format!("dim {axis} of `{}` must be known", value.name());
+        Finding::new(Code::UnknownDims, what)
+    };
+    dim_of(value, axis).ok_or_else(unknown)
+}
+
+/// Returns the product of dims, which may not overflow.
+pub(crate) fn product(dims: &[i64]) -> Outcome<i64> {
+    let all = dims.iter().try_fold(1_i64, |all, dim| all.checked_mul(*dim));
+    all.filter(|all| all.unsigned_abs() <= MAX_ELEMENTS)
+        .ok_or_else(|| format!("the dims {dims:?} have too many elements").into())
+}
+
 /// Fails if a value is unreasonably large.
 pub(crate) fn check_size(value: &Value) -> Outcome<()> {
     let known = value.shape().unwrap_or_default().iter().filter_map(|dim| match dim {

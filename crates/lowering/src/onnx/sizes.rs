@@ -6,7 +6,7 @@ use lodstone_model::DType;
 use lodstone_schema::Finding;
 use lodstone_schema::numbers::exact;
 
-use super::required::MAX_ELEMENTS;
+use super::required::product;
 use super::{Graph, Value, int};
 
 type Made<T = Value> = Result<T, Finding>;
@@ -223,11 +223,4 @@ impl Graph {
         let (left, right) = (self.scalar_of(left)?, self.scalar_of(right)?);
         self.call(kind, &[&left, &right], []).map(Size::Value)
     }
-}
-
-/// Returns the product of dims, which may not overflow.
-pub(super) fn product(dims: &[i64]) -> Made<i64> {
-    let all = dims.iter().try_fold(1_i64, |all, dim| all.checked_mul(*dim));
-    all.filter(|all| all.unsigned_abs() <= MAX_ELEMENTS)
-        .ok_or_else(|| format!("the dims {dims:?} have too many elements").into())
 }

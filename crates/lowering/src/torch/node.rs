@@ -3,13 +3,15 @@
 use std::ops::{Deref, DerefMut};
 
 use lodstone_model::{DType, Op};
+use lodstone_schema::Finding;
 use lodstone_schema::numbers::Rank;
-use lodstone_schema::{Code, Finding};
 
 use super::arguments::{Arguments, Item, Number, wrong};
 pub(super) use crate::onnx::indexing::BEYOND;
 pub(super) use crate::onnx::known_sizes;
-pub(super) use crate::onnx::required::{MAX_ELEMENTS, check_size, dim_of, place_in, rank, rank_of};
+pub(super) use crate::onnx::required::{
+    check_size, dim_of, place_in, product, rank, rank_of, required_dim,
+};
 use crate::onnx::{Graph, Value};
 
 /// The result of a rule.
@@ -193,26 +195,6 @@ pub(super) fn axes_of(value: &Value, axes: &[i64]) -> Outcome<Vec<i64>> {
         true => Ok(places),
         false => Err(format!("an axis appears twice in {axes:?}").into()),
     }
-}
-
-/// Returns a dim that must be known.
-pub(super) fn required_dim(value: &Value, axis: i64) -> Outcome<i64> {
-    let rank = rank(value)?;
-    if !(0..rank).contains(&axis) {
-        return Err(format!("expected an axis of rank {rank}, found {axis}").into());
-    }
-    let unknown = || {
-        let what = format!("dim {axis} of `{}` must be known", value.name());
-        Finding::new(Code::UnknownDims, what)
-    };
-    dim_of(value, axis).ok_or_else(unknown)
-}
-
-/// Returns the product of dims, which may not overflow.
-pub(super) fn product(dims: &[i64]) -> Outcome<i64> {
-    let all = dims.iter().try_fold(1_i64, |all, dim| all.checked_mul(*dim));
-    all.filter(|all| all.unsigned_abs() <= MAX_ELEMENTS)
-        .ok_or_else(|| format!("the dims {dims:?} have too many elements").into())
 }
 
 /// Fails if a rank is another one than expected.

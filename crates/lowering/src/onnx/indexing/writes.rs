@@ -6,7 +6,7 @@
 use lodstone_model::{Attribute, DType};
 
 use super::Made;
-use crate::onnx::sizes::product;
+use crate::onnx::required::product;
 use crate::onnx::{Graph, Value, int, text};
 
 /// What is written to an element that has a value.
