@@ -6,9 +6,9 @@ use lodstone_schema::Finding;
 use lodstone_schema::numbers::exact;
 use lodstone_store::Blob;
 
-use super::node::{Node, Outcome, Rule, rank};
+use super::node::{Node, Outcome, Rule};
 use crate::onnx::required::product;
-use crate::onnx::{Size, Value, float, int};
+use crate::onnx::{Size, float, int};
 
 pub(super) const RULES: &[(&str, Rule)] = &[
     ("ConstantFill", Rule::One(constant)),
@@ -38,54 +38,29 @@ pub(super) const RULES: &[(&str, Rule)] = &[
     ),
 ];
 
-/// Returns the sizes of a fill: an argument, the shape of an operand, or its elements.
-fn sizes(node: &mut Node<'_>) -> Outcome<Sizes> {
+/// Returns the dims of a fill as a list: an argument, the shape of an operand, or its elements.
+fn dims(node: &mut Node<'_>) -> Outcome {
     if let Some(dims) = node.ints("shape")?
         && (node.count() == 0 || !dims.is_empty())
     {
-        return Ok(Sizes::Each(checked(dims)?.into_iter().map(Size::Known).collect()));
+        return Ok(node.graph.longs(&checked(dims)?));
     }
     if node.count() == 0 {
         return Err("expected a `shape` or an operand, found neither".into());
     }
     let extra = checked(node.ints("extra_shape")?.unwrap_or_else(Vec::new))?;
     let like = node.input(0)?;
-    let mut sizes = Vec::new();
-    match node.flag("input_as_shape", false)? {
-        true => match like.info().ints() {
-            Some(dims) => sizes.extend(checked(dims)?.into_iter().map(Size::Known)),
-            None => {
-                let extra = node.longs(&extra);
-                let dims = node.cast(&like, DType::Int64)?;
-                return node.graph.concat(&[&dims, &extra], 0).map(Sizes::List);
-            }
-        },
-        false => {
-            for axis in 0..rank(&like)? {
-                sizes.push(node.size_of(&like, axis)?);
-            }
+    let mut sizes = match (node.flag("input_as_shape", false)?, like.info().ints()) {
+        (false, _) => node.sizes_of(&like)?,
+        (true, Some(dims)) => checked(dims)?.into_iter().map(Size::Known).collect(),
+        (true, None) => {
+            let extra = node.longs(&extra);
+            let dims = node.cast(&like, DType::Int64)?;
+            return node.graph.concat(&[&dims, &extra], 0);
         }
-    }
+    };
     sizes.extend(extra.into_iter().map(Size::Known));
-    Ok(Sizes::Each(sizes))
-}
-
-/// The sizes of a fill.
-enum Sizes {
-    Each(Vec<Size>),
-    /// A list that is computed.
-    List(Value),
-}
-
-/// Creates a tensor of these sizes that is filled with a number.
-fn filled(node: &mut Node<'_>, dtype: DType, number: f64, sizes: &Sizes) -> Outcome {
-    match sizes {
-        Sizes::Each(sizes) => node.filled_to(dtype, number, sizes),
-        Sizes::List(sizes) => {
-            let value = crate::onnx::tensor("value", node.one_number(dtype, number)?);
-            node.call("ConstantOfShape", &[sizes], [value])
-        }
-    }
+    node.list_of(&sizes)
 }
 
 fn checked(dims: Vec<i64>) -> Outcome<Vec<i64>> {
@@ -111,8 +86,8 @@ fn constant(node: &mut Node<'_>) -> Outcome {
         (_, Some(AttributeValue::Long(value))) => whole(*value)?,
         (_, Some(_)) => return Err("expected an integer as `value`".into()),
     };
-    let sizes = sizes(node)?;
-    filled(node, dtype, value, &sizes)
+    let dims = dims(node)?;
+    node.filled_as(dtype, value, &dims)
 }
 
 /// Returns an integer as a float that is equal.
@@ -164,8 +139,8 @@ fn given(node: &mut Node<'_>, dtype: DType) -> Outcome {
 
 /// Draws numbers, other ones at each run.
 fn random(node: &mut Node<'_>, kind: &str, parameters: [(&str, f32); 2]) -> Outcome {
-    let sizes = sizes(node)?;
-    let like = filled(node, DType::Float32, 0.0, &sizes)?;
+    let dims = dims(node)?;
+    let like = node.filled_as(DType::Float32, 0.0, &dims)?;
     let [first, second] = parameters.map(|(name, value)| float(name, value));
     node.call(kind, &[&like], [int("dtype", 1), first, second])
 }

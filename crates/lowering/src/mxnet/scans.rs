@@ -162,8 +162,7 @@ fn zeros(graph: &mut Graph, x: &Value, count: i64, size: i64) -> Outcome {
     let batch = graph.dim(x, 1)?;
     let (count, size) = (graph.longs(&[count]), graph.longs(&[size]));
     let dims = graph.concat(&[&count, &batch, &size], 0)?;
-    let zero = graph.one_number(x.dtype(), 0.0)?;
-    graph.call("ConstantOfShape", &[&dims], [crate::onnx::tensor("value", zero)])
+    graph.filled_as(x.dtype(), 0.0, &dims)
 }
 
 /// Rounds the weights of all layers to signed bytes, with one scale for each row.

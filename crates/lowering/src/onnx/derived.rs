@@ -36,9 +36,8 @@ impl Graph {
         if let Some(dims) = like.known_dims() {
             return self.filled(dtype, number, &dims);
         }
-        let value = super::tensor("value", self.one_number(dtype, number)?);
         let dims = self.call("Shape", &[like], [])?;
-        self.call("ConstantOfShape", &[&dims], [value])
+        self.filled_as(dtype, number, &dims)
     }
 
     /// Returns a dim of a value of known rank, as a tensor of shape [1].

@@ -9,7 +9,7 @@ use lodstone_schema::Finding;
 use lodstone_store::Blob;
 
 use super::windows::{Divisor, Pads, Rounding, Windows, spatial_dims};
-use super::{Graph, Value, int, tensor, text};
+use super::{Graph, Value, int, text};
 
 type Outcome<T = Value> = Result<T, Finding>;
 
@@ -161,8 +161,7 @@ impl Graph {
         let shape = self.call("Shape", &[x], [int("start", 2)])?;
         let single = self.longs(&[1, 1]);
         let shape = self.concat(&[&single, &shape], 0)?;
-        let one = tensor("value", self.one_number(x.dtype(), 1.0)?);
-        let mut ones = self.call("ConstantOfShape", &[&shape], [one])?;
+        let mut ones = self.filled_as(x.dtype(), 1.0, &shape)?;
         let mut beyond = pool.whole.pads();
         if counts_padding {
             let pads = pool.windows.pads();

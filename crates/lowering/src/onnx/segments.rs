@@ -7,7 +7,7 @@
 use lodstone_model::DType;
 use lodstone_schema::Finding;
 
-use super::{Graph, Size, Value, known_sizes, tensor};
+use super::{Graph, Size, Value, known_sizes};
 
 type Outcome<T = Value> = Result<T, Finding>;
 
@@ -69,13 +69,6 @@ impl Graph {
         let axis = self.long(0);
         let number = self.call("CumSum", &[&marks, &axis], [])?;
         self.cut(&number, 0, &Size::Known(0), rows)
-    }
-
-    /// Creates a tensor of a type and sizes that is filled with `number`.
-    pub(crate) fn filled_to(&mut self, dtype: DType, number: f64, sizes: &[Size]) -> Outcome {
-        let value = tensor("value", self.one_number(dtype, number)?);
-        let sizes = self.list_of(sizes)?;
-        self.call("ConstantOfShape", &[&sizes], [value])
     }
 
     /// Reshapes a vector so that it broadcasts along the first axis of another value.

@@ -80,10 +80,14 @@ impl Graph {
 
     /// Creates a tensor of a type and dims that is filled with `number`; only the value is stored.
     pub(crate) fn filled(&mut self, dtype: DType, number: f64, dims: &[i64]) -> Made {
-        let value = self.one_number(dtype, number)?;
-        let value = super::tensor("value", value);
         let dims = self.longs(dims);
-        self.call("ConstantOfShape", &[&dims], [value])
+        self.filled_as(dtype, number, &dims)
+    }
+
+    /// Creates a tensor of a type that is filled with `number`; `dims` is a list of its dims.
+    pub(crate) fn filled_as(&mut self, dtype: DType, number: f64, dims: &Value) -> Made {
+        let value = super::tensor("value", self.one_number(dtype, number)?);
+        self.call("ConstantOfShape", &[dims], [value])
     }
 
     /// Returns the integers from 0 to `count` (exclusive).

@@ -6,7 +6,7 @@ use lodstone_model::DType;
 use lodstone_schema::Finding;
 use lodstone_schema::numbers::exact;
 
-use super::required::product;
+use super::required::{product, rank_of};
 use super::{Graph, Value, int};
 
 type Made<T = Value> = Result<T, Finding>;
@@ -161,7 +161,7 @@ impl Graph {
 
     /// Returns all dims of a value.
     pub(crate) fn sizes_of(&mut self, value: &Value) -> Made<Vec<Size>> {
-        value.rank()?.numbers().map(|axis| self.size_of(value, axis)).collect()
+        rank_of(value)?.numbers().map(|axis| self.size_of(value, axis)).collect()
     }
 
     /// Reshapes to sizes, of which one may be -1.
@@ -171,6 +171,12 @@ impl Graph {
             Some(known) => self.reshape(value, &known),
             None => self.call("Reshape", &[value, &shape], [int("allowzero", 1)]),
         }
+    }
+
+    /// Creates a tensor of a type and sizes that is filled with `number`.
+    pub(crate) fn filled_to(&mut self, dtype: DType, number: f64, sizes: &[Size]) -> Made {
+        let sizes = self.list_of(sizes)?;
+        self.filled_as(dtype, number, &sizes)
     }
 
     /// Broadcasts to sizes.

@@ -332,7 +332,7 @@ fn hard_shrink(op: &mut Operator<'_>) -> Outcome {
 fn softmax(op: &mut Operator<'_>, kind: &str) -> Outcome {
     let (x, axis) = (op.input("X")?, op.int("axis")?);
     if x.rank()? == 0 {
-        let y = op.filled_like(&x, if kind == "Softmax" { 1.0 } else { 0.0 })?;
+        let y = op.constant_like(&x, x.dtype(), if kind == "Softmax" { 1.0 } else { 0.0 })?;
         return op.put("Out", &y);
     }
     let y = op.shares(kind, &x, axis)?;

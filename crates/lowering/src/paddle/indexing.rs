@@ -61,7 +61,7 @@ fn scatter(op: &mut Operator<'_>) -> Outcome {
     let y = match op.flag("overwrite")? {
         true => op.put_rows(&x, &ids, &updates, "none")?,
         false => {
-            let none = op.filled_like(&updates, 0.0)?;
+            let none = op.constant_like(&updates, updates.dtype(), 0.0)?;
             let cleared = op.put_rows(&x, &ids, &none, "none")?;
             op.put_rows(&cleared, &ids, &updates, "add")?
         }
@@ -127,7 +127,7 @@ fn put_along_axis(op: &mut Operator<'_>) -> Outcome {
     let includes_self = op.flag_or_true("Include_self")?;
     let x = match neutral.filter(|_| !includes_self) {
         Some(neutral) => {
-            let cleared = op.filled_like(&value, neutral)?;
+            let cleared = op.constant_like(&value, value.dtype(), neutral)?;
             op.put_elements(&x, &index, &cleared, axis, "none")?
         }
         None => x,

@@ -16,7 +16,7 @@ pub(super) const RULES: &[(&str, Rule)] = &[
     ("fill_constant_batch_size_like", fill_batch),
     ("fill_zeros_like", |op| {
         let x = op.input("X")?;
-        let y = op.filled_like(&x, 0.0)?;
+        let y = op.constant_like(&x, x.dtype(), 0.0)?;
         op.put("Out", &y)
     }),
     ("linspace", linspace),

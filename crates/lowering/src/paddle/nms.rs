@@ -137,7 +137,7 @@ fn multiclass_nms(op: &mut Operator<'_>) -> Outcome {
         Ok(count) if count <= first => all.clone(),
         _ => {
             let [best, places] = op.highest(&all, Some(first), true)?;
-            let none = op.filled_like(&all, f64::NEG_INFINITY)?;
+            let none = op.constant_like(&all, all.dtype(), f64::NEG_INFINITY)?;
             op.put_elements(&none, &places, &best, 2, "none")?
         }
     };

@@ -29,7 +29,7 @@ fn batch_norm(op: &mut Operator<'_>) -> Outcome {
     let x = op.channels_first(&x, layout)?;
     let one = |op: &mut Operator<'_>, slot: &str, number: f64| match op.optional(slot)? {
         Some(value) => Ok(value),
-        None => op.filled_like(&mean, number),
+        None => op.constant_like(&mean, mean.dtype(), number),
     };
     let (scale, bias) = (one(op, "Scale", 1.0)?, one(op, "Bias", 0.0)?);
     let epsilon = op.float("epsilon")?;
@@ -41,7 +41,7 @@ fn batch_norm(op: &mut Operator<'_>) -> Outcome {
         op.put("VarianceOut", &variance)?;
         for slot in ["SavedMean", "SavedVariance"] {
             if op.wants(slot) {
-                let none = op.filled_like(&mean, 0.0)?;
+                let none = op.constant_like(&mean, mean.dtype(), 0.0)?;
                 op.put(slot, &none)?;
             }
         }
@@ -300,23 +300,10 @@ impl Operator<'_> {
         self.affine(x, [scale.as_ref(), bias.as_ref()], |graph, it| graph.along(it, 1, rank))
     }
 
-    /// Returns a tensor of the dims of another one, filled with `number`.
-    pub(super) fn filled_like(&mut self, like: &Value, number: f64) -> Outcome<Value> {
-        match like.known_dims() {
-            Some(dims) => self.filled(like.dtype(), number, &dims),
-            None => {
-                let dims = self.call("Shape", &[like], [])?;
-                self.filled_by(like.dtype(), number, &dims)
-            }
-        }
-    }
-
-    /// Returns a tensor of the dims in a value, filled with `number`.
+    /// Returns a tensor of the dims in a value, filled with `number`, which becomes a half as the release has it.
     pub(super) fn filled_by(&mut self, dtype: DType, number: f64, dims: &Value) -> Outcome<Value> {
         let number = if self.truncates(dtype) { cut(dtype, number) } else { number };
-        let value = self.one_number(dtype, number)?;
-        let value = crate::onnx::tensor("value", value);
-        self.call("ConstantOfShape", &[dims], [value])
+        self.filled_as(dtype, number, dims)
     }
 }
 

@@ -111,7 +111,7 @@ fn logcumsumexp(op: &mut Operator<'_>) -> Outcome {
 fn shifted(op: &mut Operator<'_>, x: &Value, axis: i64, number: f64) -> Outcome<Value> {
     let rest = op.slice(x, axis, 0, -1)?;
     let first = op.slice(x, axis, 0, 1)?;
-    let first = op.filled_like(&first, number)?;
+    let first = op.constant_like(&first, first.dtype(), number)?;
     op.concat(&[&first, &rest], axis)
 }
 

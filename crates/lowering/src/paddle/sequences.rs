@@ -142,8 +142,7 @@ pub(super) fn with_row(graph: &mut Graph, x: &Value, fill: f64) -> Outcome<(Valu
     let one = graph.longs(&[1]);
     let rest = graph.slice(&dims, 0, 1, i64::MAX)?;
     let dims = graph.concat(&[&one, &rest], 0)?;
-    let value = crate::onnx::tensor("value", graph.one_number(x.dtype(), fill)?);
-    let row = graph.call("ConstantOfShape", &[&dims], [value])?;
+    let row = graph.filled_as(x.dtype(), fill, &dims)?;
     Ok((graph.concat(&[x, &row], 0)?, rows))
 }
 

@@ -5,7 +5,7 @@ use lodstone_schema::Finding;
 
 use crate::mxnet::attributes::wrong;
 use crate::mxnet::node::{MAX_ELEMENTS, Node, Outcome, Rule, axis_of, product, rank};
-use crate::onnx::{Value, int, tensor};
+use crate::onnx::{Value, int};
 
 pub(super) const RULES: &[(&str, Rule)] = &[
     ("_arange", Rule::One(arange)),
@@ -56,8 +56,7 @@ fn filled_by(node: &mut Node<'_>, number: Option<f64>) -> Outcome {
         });
     }
     let dims = node.concat(&dims.iter().collect::<Vec<_>>(), 0)?;
-    let value = tensor("value", node.one_number(dtype, number)?);
-    node.call("ConstantOfShape", &[&dims], [value])
+    node.filled_as(dtype, number, &dims)
 }
 
 pub(super) fn filled(node: &mut Node<'_>, number: Option<f64>) -> Outcome {

@@ -182,8 +182,7 @@ fn multinomial(node: &mut Node<'_>) -> Outcome<Vec<Value>> {
 fn shuffle(node: &mut Node<'_>) -> Outcome {
     let [x] = node.exactly()?;
     let count = node.dim(&x, 0)?;
-    let zero = node.one_number(DType::Float32, 0.0)?;
-    let like = node.call("ConstantOfShape", &[&count], [crate::onnx::tensor("value", zero)])?;
+    let like = node.filled_as(DType::Float32, 0.0, &count)?;
     let keys = node.call("RandomUniformLike", &[&like], [])?;
     let sorted = node.emit_all::<2>("TopK", &[Some(&keys), Some(&count)], [int("axis", 0)])?;
     let [_, order] = &sorted;

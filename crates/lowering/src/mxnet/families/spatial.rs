@@ -8,7 +8,7 @@ use crate::mxnet::attributes::wrong;
 use crate::mxnet::node::{MAX_PARTS, Node, Outcome, Rule, product, rank, required_dim};
 use crate::onnx::resizing::{Extent, Filter, Places, Resize, Rounding};
 use crate::onnx::windows::bins;
-use crate::onnx::{Precision, Size, Value, int, ints, tensor, text};
+use crate::onnx::{Precision, Size, Value, int, ints, text};
 
 pub(super) const RULES: &[(&str, Rule)] = &[
     ("BilinearSampler", Rule::One(bilinear_sampler)),
@@ -306,8 +306,7 @@ fn computed_coordinates(node: &mut Node<'_>, sizes: &[Size; 2]) -> Outcome {
         let places = if is_column { node.unsqueeze(&places, &[1])? } else { places };
         parts.push(node.call("Expand", &[&places, &dims], [])?);
     }
-    let value = tensor("value", node.one_number(DType::Float32, 1.0)?);
-    let ones = node.call("ConstantOfShape", &[&dims], [value])?;
+    let ones = node.filled_as(DType::Float32, 1.0, &dims)?;
     let [rows, columns] = &parts[..] else { return Err(Finding::internal("a line was lost")) };
     let mut flat = Vec::new();
     for part in [columns, rows, &ones] {

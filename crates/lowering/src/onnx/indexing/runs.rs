@@ -36,8 +36,7 @@ impl Graph {
         let count = self.dim(&x, axis)?;
         let one = self.longs(&[1]);
         let first = self.call("Min", &[&count, &one], [])?;
-        let yes = crate::onnx::tensor("value", self.one_number(DType::Bool, 1.0)?);
-        let first = self.call("ConstantOfShape", &[&first], [yes])?;
+        let first = self.filled_as(DType::Bool, 1.0, &first)?;
         let begins = self.concat(&[&first, &is_other], 0)?;
         let values = self.call("Compress", &[&x, &begins], [int("axis", axis)])?;
         Ok(Runs { values, begins, count })

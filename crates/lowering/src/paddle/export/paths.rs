@@ -105,8 +105,7 @@ fn best(walk: &mut Walk<'_>, scores: &Value, has: &Value, transition: &Value) ->
     let count = graph.gather_scalar(&dims, 2)?;
     let same = counted(graph, &count)?;
     let dims = graph.slice(&dims, 0, 1, i64::MAX)?;
-    let value = crate::onnx::tensor("value", graph.one_number(scores.dtype(), 0.0)?);
-    let initial = graph.call("ConstantOfShape", &[&dims], [value])?;
+    let initial = graph.filled_as(scores.dtype(), 0.0, &dims)?;
 
     // State: the scores of the best paths to each label.
     let table = |dtype, dims: &[&Dim]| {

@@ -101,7 +101,7 @@ fn scatter(op: &mut Operator<'_>) -> Outcome {
     let ids = op.reshape(&ids, &[-1])?;
     let updates = op.gather(&given, &ids, 0)?;
     if op.wants_gradient("X") {
-        let none = op.filled_like(&updates, 0.0)?;
+        let none = op.constant_like(&updates, updates.dtype(), 0.0)?;
         let x = op.put_rows(&given, &ids, &none, "none")?;
         op.put_gradient("X", &x)?;
     }

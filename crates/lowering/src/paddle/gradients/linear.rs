@@ -109,7 +109,7 @@ fn lookup(op: &mut Operator<'_>) -> Outcome {
         let is_padding = op.call("Equal", &[&ids, &row], [])?;
         given = op.except(&is_padding, &given)?;
     }
-    let zeros = op.filled_like(&table, 0.0)?;
+    let zeros = op.constant_like(&table, table.dtype(), 0.0)?;
     let sums = op.put_rows(&zeros, &ids, &given, "add")?;
     op.put_gradient("W", &sums)
 }

@@ -113,7 +113,7 @@ impl Operator<'_> {
         values: &Value,
         axis: i64,
     ) -> Outcome<Value> {
-        let zeros = self.filled_like(like, 0.0)?;
+        let zeros = self.constant_like(like, like.dtype(), 0.0)?;
         self.put_elements(&zeros, places, values, axis, "add")
     }
 }

@@ -158,7 +158,7 @@ fn p_norm(op: &mut Operator<'_>) -> Outcome {
     let (x, out, given) = (op.input("X")?, op.input("Out")?, op.gradient("Out")?);
     let order = op.float("porder")?;
     if order == 0.0 {
-        let y = op.filled_like(&x, 0.0)?;
+        let y = op.constant_like(&x, x.dtype(), 0.0)?;
         return op.put_gradient("X", &y);
     }
     let lined = |op: &mut Operator<'_>, value: &Value| {

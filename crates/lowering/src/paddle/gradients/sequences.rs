@@ -62,7 +62,7 @@ fn concat(op: &mut Operator<'_>) -> Outcome {
     let (inputs, rows, _) = concatenated(op)?;
     let given = op.gradient("Out")?;
     let sizes = inputs.iter().map(|input| op.known_dim(input, 0)).collect::<Outcome<Vec<_>>>()?;
-    let zeros = op.filled_like(&given, 0.0)?;
+    let zeros = op.constant_like(&given, given.dtype(), 0.0)?;
     let all = op.put_rows(&zeros, &rows, &given, "none")?;
     let sizes = sizes.into_iter().map(Size::Known).collect();
     let made = op.split(&all, 0, Sections::Lengths(sizes))?;

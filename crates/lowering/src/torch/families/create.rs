@@ -3,8 +3,8 @@
 use lodstone_model::DType;
 use lodstone_schema::numbers::length;
 
+use crate::onnx::Value;
 use crate::onnx::indexing::Hot;
-use crate::onnx::{Value, tensor};
 use crate::torch::arguments::{Number, Size, wrong};
 use crate::torch::node::{MAX_PARTS, Node, Outcome, Rule, known_sizes, product, rank};
 use crate::torch::promote::DEFAULT;
@@ -93,9 +93,7 @@ fn of_sizes(node: &mut Node<'_>, sizes: &[Size], dtype: DType, number: Number) -
         let value = node.long(value);
         return node.expand_to(&value, sizes);
     }
-    let shape = node.list_of(sizes)?;
-    let value = tensor("value", node.one_number(dtype, number.float())?);
-    node.call("ConstantOfShape", &[&shape], [value])
+    node.filled_to(dtype, number.float(), sizes)
 }
 
 fn filled(node: &mut Node<'_>, name: &str, number: Number) -> Outcome {
