@@ -2,11 +2,12 @@
 
 use lodstone_model::{AttributeValue, DType};
 use lodstone_schema::Finding;
+use lodstone_schema::onnx::infer::ValueInfo;
 
 use super::node::{Blob, Node, Outcome, Rule, expect_dim, rank, required_dim};
 use crate::onnx::layout::Layout;
 use crate::onnx::legacy_pads::LegacyPad;
-use crate::onnx::quantization::{Grid, Scale};
+use crate::onnx::quantization::Scale;
 use crate::onnx::windows::{Padding, Pads, Windows, spatial_axes, spatial_dims};
 use crate::onnx::{Value, int, ints};
 
@@ -246,22 +247,15 @@ fn quantized(node: &mut Node<'_>, is_relu: bool) -> Outcome<Blob> {
         }
         false => (node.real(1)?, None),
     };
-    let bias = match node.inputs.get(2).cloned() {
-        None => None,
-        Some(Blob { value, .. }) if value.dtype() == DType::Float32 => Some(value),
-        Some(Blob { value, grid }) => Some(match scale {
-            // The scale of each channel is that of the image times that of the filter.
-            Some(scales) => {
-                let steps = node.cast(&value, DType::Float32)?;
-                let scales = node.times(&scales, outer.scale.into())?;
-                node.numbers_of(&steps, None, Scale::MultiplyBy(&scales))?
-            }
-            None => {
-                let product = outer.scale * inner.scale;
-                let grid = grid.map_or_else(|| Grid::new(product, 0, value.dtype()), Ok)?;
-                node.addend(&value, grid, Some(product))?
-            }
-        }),
+    let bias = match (node.inputs.get(2).cloned(), scale) {
+        (None, _) => None,
+        // The scale of each channel is that of the image times that of the filter.
+        (Some(Blob { value, .. }), Some(scales)) if value.dtype() != DType::Float32 => {
+            let steps = node.cast(&value, DType::Float32)?;
+            let scales = node.times(&scales, outer.scale.into())?;
+            Some(node.numbers_of(&steps, None, Scale::MultiplyBy(&scales))?)
+        }
+        (Some(bias), _) => Some(node.bias(bias, outer.scale * inner.scale)?),
     };
     let y = node.on_images(&x, |node, x| convolved(node, x, &filter, bias.as_ref()))?;
     let y = relu(node, y, is_relu)?;
@@ -272,8 +266,9 @@ fn quantized(node: &mut Node<'_>, is_relu: bool) -> Outcome<Blob> {
 fn beside(node: &Node<'_>, what: &str) -> Outcome {
     let filter = node.op.input("").get(1).map_or("", String::as_str);
     let name = format!("{filter}_{what}");
-    let found = node.parameters.get(&name).map(|blob| blob.value.clone());
-    let value = found.ok_or_else(|| format!("expected the weight `{name}`, found none"))?;
+    let found = node.parameters.get(name.as_str());
+    let tensor = found.ok_or_else(|| format!("expected the weight `{name}`, found none"))?;
+    let value = Value::new(&name, ValueInfo::of(tensor));
     if let Some(depth) = node.raw(1)?.value.size(0)? {
         expect_dim(&value, 0, depth, &format!("the weight `{name}`"))?;
     }

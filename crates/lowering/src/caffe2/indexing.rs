@@ -88,6 +88,13 @@ fn assign(node: &mut Node<'_>) -> Outcome {
     node.put_rows(&data, &places, &slices, "none")
 }
 
+/// Creates rows of zeros of the dims that those of another value have.
+fn zero_rows(node: &mut Node<'_>, rows: Size, like: &Value) -> Outcome {
+    let inner = (1..rank(like)?).map(|axis| node.size_of(like, axis));
+    let sizes = std::iter::once(Ok(rows)).chain(inner).collect::<Outcome<Vec<_>>>()?;
+    node.filled_to(like.dtype(), 0.0, &sizes)
+}
+
 /// Adds values to rows of zeros, as many as another operand has, or as the highest index requires.
 fn sparse(node: &mut Node<'_>) -> Outcome {
     let (places, values) = (node.input(0)?, node.input(1)?);
@@ -104,11 +111,7 @@ fn sparse(node: &mut Node<'_>) -> Outcome {
             node.sum_of(&Size::Value(last), &Size::Known(1))?
         }
     };
-    let mut sizes = vec![rows];
-    for axis in 1..rank(&values)? {
-        sizes.push(node.size_of(&values, axis)?);
-    }
-    let zeros = node.filled_to(values.dtype(), 0.0, &sizes)?;
+    let zeros = zero_rows(node, rows, &values)?;
     node.put_rows(&zeros, &places, &values, "add")
 }
 
@@ -149,20 +152,16 @@ fn mask(node: &mut Node<'_>) -> Outcome {
     let row = node.mul(&segments.number, &wide)?;
     let place = node.add(&row, &column)?;
     let place = node.choose(&has_place, &place, &nowhere)?;
-    let mut inner = Vec::new();
-    for axis in 0..rank(&default)? {
-        inner.push(node.size_of(&default, axis)?);
-    }
+    let inner = node.sizes_of(&default)?;
     let more = node.sum_of(&cells, &Size::Known(1))?;
     let sizes: Vec<Size> = std::iter::once(more).chain(inner.iter().cloned()).collect();
-    let dims = node.list_of(&sizes)?;
-    let background = node.call("Expand", &[&default, &dims], [])?;
+    let background = node.expand_to(&default, &sizes)?;
     let written = node.put_rows(&background, &place, &values, "none")?;
     let written = node.cut(&written, 0, &Size::Known(0), &cells)?;
     // Without lengths, there is one row, which is no dim.
     let rows = lengths.map(|_| segments.groups.clone());
     let sizes: Vec<Size> = rows.into_iter().chain([Size::Known(columns)]).chain(inner).collect();
-    node.sized(&written, &sizes)
+    node.reshape_to(&written, &sizes)
 }
 
 /// Returns the rows of an indicator that are not 0.
@@ -176,11 +175,8 @@ fn fill(node: &mut Node<'_>) -> Outcome {
     let [data, indicator] = node.exactly()?;
     expect_integers(&indicator, "an indicator")?;
     let places = rows(node, &indicator)?;
-    let mut sizes = vec![node.size_of(&indicator, 0)?];
-    for axis in 1..rank(&data)? {
-        sizes.push(node.size_of(&data, axis)?);
-    }
-    let zeros = node.filled_to(data.dtype(), 0.0, &sizes)?;
+    let rows = node.size_of(&indicator, 0)?;
+    let zeros = zero_rows(node, rows, &data)?;
     node.put_rows(&zeros, &places, &data, "none")
 }
 

@@ -3,8 +3,8 @@
 use lodstone_model::DType;
 
 use super::node::{Blob, Node, Outcome, Rule, expect_dim, rank, rank_of};
-use crate::onnx::quantization::{Bounds, Grid, Rounding, Scale};
-use crate::onnx::{Size, Value, int};
+use crate::onnx::quantization::{Bounds, Rounding, Scale};
+use crate::onnx::{Value, int};
 
 pub(super) const RULES: &[(&str, Rule)] = &[
     ("BatchMatMul", Rule::One(|node| product(node, false))),
@@ -42,20 +42,9 @@ fn dense(node: &mut Node<'_>, x: &Value, weight: &Value, bias: &Value, turned: b
     if axis == 1 {
         return Ok(y);
     }
-    let mut sizes = Vec::new();
-    for axis in 0..axis {
-        sizes.push(node.size_of(x, axis)?);
-    }
+    let mut sizes = (0..axis).map(|axis| node.size_of(x, axis)).collect::<Outcome<Vec<_>>>()?;
     sizes.push(node.size_of(&y, 1)?);
-    node.sized(&y, &sizes)
-}
-
-impl Node<'_> {
-    /// Reshapes to sizes.
-    pub(super) fn sized(&mut self, x: &Value, sizes: &[Size]) -> Outcome {
-        let dims = self.list_of(sizes)?;
-        self.call("Reshape", &[x, &dims], [int("allowzero", 1)])
-    }
+    node.reshape_to(&y, &sizes)
 }
 
 fn connected(node: &mut Node<'_>, turned: bool) -> Outcome {
@@ -99,14 +88,7 @@ fn quantized(node: &mut Node<'_>) -> Outcome<Blob> {
     }
     let (outer, inner) = (node.grid_of(0)?, node.grid_of(1)?);
     let x = node.real(0)?;
-    let bias = match bias {
-        Blob { value, .. } if value.dtype() == DType::Float32 => value,
-        Blob { value, grid } => {
-            let product = outer.scale * inner.scale;
-            let grid = grid.map_or_else(|| Grid::new(product, 0, value.dtype()), Ok)?;
-            node.addend(&value, grid, Some(product))?
-        }
-    };
+    let bias = node.bias(bias, outer.scale * inner.scale)?;
     let y = dense(node, &x, &weight, &bias, false)?;
     node.on_grid(&y)
 }

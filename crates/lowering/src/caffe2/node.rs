@@ -1,9 +1,10 @@
 //! A Caffe2 operator as its rule sees it: inputs by position, arguments, and the graph that is emitted.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::ops::{Deref, DerefMut};
 
-use lodstone_model::{AttributeValue, Op};
+use lodstone_model::{AttributeValue, Op, Tensor};
 use lodstone_schema::Finding;
 use lodstone_schema::numbers::Rank;
 use lodstone_schema::onnx::quoted;
@@ -46,7 +47,7 @@ pub(super) struct Node<'a> {
     pub(super) op: &'a Op,
     pub(super) inputs: Vec<Blob>,
     /// The parameters, by name.
-    pub(super) parameters: &'a HashMap<String, Blob>,
+    pub(super) parameters: &'a HashMap<&'a str, Cow<'a, Tensor>>,
 }
 
 impl Deref for Node<'_> {
@@ -251,6 +252,11 @@ impl<'a> Node<'a> {
     pub(super) fn known_ints(&self, index: usize) -> Outcome<Option<Vec<i64>>> {
         Ok(self.input(index)?.info().ints())
     }
+}
+
+/// Returns the indices of axes of a rank; negative ones count from the end.
+pub(super) fn places_in(rank: Rank, axes: &[i64]) -> Outcome<Vec<i64>> {
+    axes.iter().map(|axis| Ok(rank.axis(*axis)?.number())).collect()
 }
 
 /// Fails unless a value has a rank.

@@ -1,6 +1,6 @@
 //! Normalizations, `Softmax`, and other operators on channels.
 
-use lodstone_schema::numbers::length;
+use lodstone_schema::numbers::{exact, length};
 
 use super::node::{Node, Outcome, Rule, expect_dim, expect_rank, rank, rank_of, required_dim};
 use crate::onnx::normalization::{LocalResponse, Squares};
@@ -206,11 +206,10 @@ fn shuffle(node: &mut Node<'_>) -> Outcome {
             false => sizes.push(node.size_of(&x, place)?),
         }
     }
-    let groups = node.sized(&x, &sizes)?;
+    let groups = node.reshape_to(&x, &sizes)?;
     let mut order: Vec<i64> = (0..length(sizes.len())).collect();
-    order.iter_mut().filter(|it| [axis, axis + 1].contains(it)).for_each(|it| {
-        *it = if *it == axis { axis + 1 } else { axis };
-    });
+    let at: usize = exact(axis)?;
+    order.swap(at, at + 1);
     let turned = node.transpose(&groups, &order)?;
     node.reshape_as(&turned, &x)
 }

@@ -33,6 +33,15 @@ impl Node<'_> {
         let value = self.quantized(x, grid)?;
         Ok(Blob { value, grid: Some(grid) })
     }
+
+    /// Returns the numbers of a bias: floats, or integers, by default on a grid of the scale `product`.
+    pub(super) fn bias(&mut self, Blob { value, grid }: Blob, product: f32) -> Outcome {
+        if value.dtype() == DType::Float32 {
+            return Ok(value);
+        }
+        let grid = grid.map_or_else(|| Grid::new(product, 0, value.dtype()), Ok)?;
+        self.addend(&value, grid, Some(product))
+    }
 }
 
 fn quantize(node: &mut Node<'_>) -> Outcome<Blob> {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::node::{Node, Outcome, Rule, expect_rank, rank_of};
+use super::node::{Node, Outcome, Rule, expect_rank, places_in, rank_of};
 use crate::onnx::{Value, int};
 
 pub(super) const RULES: &[(&str, Rule)] = &[
@@ -37,11 +37,8 @@ pub(super) const RULES: &[(&str, Rule)] = &[
 fn reduce(node: &mut Node<'_>, kind: &str) -> Outcome {
     let x = node.input(0)?;
     let rank = rank_of(&x)?;
-    let axes: Vec<i64> = match node.ints("axes")? {
-        Some(axes) => {
-            let places = axes.iter().map(|axis| Ok(rank.axis(*axis)?.number()));
-            places.collect::<Outcome<_>>()?
-        }
+    let axes = match node.ints("axes")? {
+        Some(axes) => places_in(rank, &axes)?,
         None => rank.numbers().collect(),
     };
     if axes.iter().collect::<BTreeSet<_>>().len() != axes.len() {

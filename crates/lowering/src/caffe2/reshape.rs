@@ -3,7 +3,7 @@
 use lodstone_model::DType;
 use lodstone_schema::numbers::{Rank, length};
 
-use super::node::{Node, Outcome, Rule, expect_rank, rank_of, required_dim};
+use super::node::{Node, Outcome, Rule, expect_rank, places_in, rank_of, required_dim};
 use crate::onnx::indexing::{Bounds, Sections, Span, Spans};
 use crate::onnx::layout::Layout;
 use crate::onnx::required::dim_of;
@@ -100,18 +100,14 @@ fn shape(node: &mut Node<'_>) -> Outcome {
     let x = node.input(0)?;
     let shape = node.call("Shape", &[&x], [])?;
     let Some(axes) = node.ints("axes")? else { return Ok(shape) };
-    let rank = rank_of(&x)?;
-    let axes = axes.into_iter().map(|axis| Ok(rank.axis(axis)?.number()));
-    let axes = axes.collect::<Outcome<Vec<_>>>()?;
+    let axes = places_in(rank_of(&x)?, &axes)?;
     let axes = node.longs(&axes);
     node.gather(&shape, &axes, 0)
 }
 
 /// Reads axes, sorted and without duplicates.
 fn axes(node: &Node<'_>, rank: Rank) -> Outcome<Vec<i64>> {
-    let axes = node.required_ints("dims")?;
-    let axes = axes.into_iter().map(|axis| Ok(rank.axis(axis)?.number()));
-    let mut axes = axes.collect::<Outcome<Vec<_>>>()?;
+    let mut axes = places_in(rank, &node.required_ints("dims")?)?;
     axes.sort_unstable();
     axes.dedup();
     Ok(axes)

@@ -1,7 +1,7 @@
 //! The walk over the operators of the nets.
 
 use std::borrow::Cow;
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use lodstone_model::{
@@ -52,13 +52,13 @@ pub(super) struct Walk<'m> {
     /// The blobs; a later write replaces an earlier one.
     scope: HashMap<String, Bound>,
     inputs: Vec<Var>,
+    /// The names of the inputs and of the parameters, which no result may have.
+    given: HashSet<&'m str>,
     /// The constants that fills of the startup net hold.
     parameters: HashMap<&'m str, Cow<'m, Tensor>>,
-    stored: HashMap<String, Blob>,
     /// The steps that write a blob last.
     last: HashMap<&'m str, usize>,
     findings: Findings,
-    covered: Option<BTreeMap<(usize, usize), OperatorCoverage>>,
 }
 
 impl<'m> Walk<'m> {
@@ -94,11 +94,10 @@ impl<'m> Walk<'m> {
             graph,
             scope: HashMap::new(),
             inputs: Vec::new(),
+            given: HashSet::new(),
             parameters: HashMap::new(),
-            stored: HashMap::new(),
             last: HashMap::new(),
             findings,
-            covered: None,
         };
         walk.constants(startup);
         walk.fed();
@@ -110,10 +109,11 @@ impl<'m> Walk<'m> {
         let ops = startup.map_or(&[][..], |startup| startup.ops.as_slice());
         let fills: HashMap<&str, &Op> =
             ops.iter().flat_map(|op| op.writes().map(move |name| (name, op))).collect();
-        let fed =
-            |name: &str| self.main.vars.iter().any(|var| !var.persistable && var.name == name);
+        let fed: HashSet<&str> =
+            self.main.vars.iter().filter(|it| !it.persistable).map(|it| it.name.as_str()).collect();
+        let unfed = self.model.parameters.iter().filter(|it| !fed.contains(it.name.as_str()));
         let mut kept = HashSet::new();
-        for parameter in self.model.parameters.iter().filter(|it| !fed(&it.name)) {
+        for parameter in unfed {
             let (name, tensor) = (parameter.name.as_str(), &parameter.tensor);
             let fill = fills.get(name);
             if !matches!(tensor.kind, Kind::Dense) || fill.is_some_and(|op| op.reads().count() > 0)
@@ -130,17 +130,18 @@ impl<'m> Walk<'m> {
             let bound = match grid_of(fill.copied(), tensor.dtype) {
                 Ok(grid) => {
                     let value = Value::new(name, ValueInfo::of(&tensor));
-                    self.stored.insert(name.to_owned(), Blob { value: value.clone(), grid });
+                    self.given.insert(name);
+                    self.parameters.insert(name, tensor);
                     Bound::Blob(Blob { value, grid })
                 }
                 Err(finding) => Bound::Unusable(finding),
             };
-            self.parameters.insert(name, tensor);
             self.scope.insert(name.to_owned(), bound);
         }
         // A blob that is fed needs no fill.
         let is_done = |op: &Op| {
-            op.reads().count() == 0 && op.writes().all(|name| kept.contains(name) || fed(name))
+            op.reads().count() == 0
+                && op.writes().all(|name| kept.contains(name) || fed.contains(name))
         };
         let steps = |net: &'static str, ops: &'m [Op]| {
             ops.iter().enumerate().map(move |(number, op)| Step { net, number, op })
@@ -177,6 +178,7 @@ impl<'m> Walk<'m> {
                 known => known,
             };
             let mut info = ValueInfo::tensor(dtype, tensor.shape);
+            self.given.insert(name);
             self.inputs.push(Var {
                 name: var.name.clone(),
                 value: info.value.clone(),
@@ -209,17 +211,21 @@ impl<'m> Walk<'m> {
     /// Translates the operators that outputs depend on.
     pub(super) fn nets(&mut self) {
         let needed = self.needed();
-        self.operators(&|index| needed.contains(&index));
+        self.operators(&|index| needed.contains(&index), None);
     }
 
     /// Translates all operators, and returns what became of those of the main net.
     pub(super) fn coverage(mut self) -> Vec<OperatorCoverage> {
-        self.covered = Some(BTreeMap::new());
-        self.operators(&|_| true);
-        self.covered.take().unwrap_or_default().into_values().collect()
+        let mut covered = Vec::new();
+        self.operators(&|_| true, Some(&mut covered));
+        covered
     }
 
-    fn operators(&mut self, is_needed: &dyn Fn(usize) -> bool) {
+    fn operators(
+        &mut self,
+        is_needed: &dyn Fn(usize) -> bool,
+        mut covered: Option<&mut Vec<OperatorCoverage>>,
+    ) {
         for (index, step) in self.steps.clone().into_iter().enumerate() {
             if !is_needed(index) {
                 continue;
@@ -233,8 +239,8 @@ impl<'m> Walk<'m> {
                 self.scope.extend(failed);
             }
             let finding = outcome.err().flatten();
-            if net == MAIN {
-                self.cover(number, op, before, finding.as_ref());
+            if let Some(covered) = covered.as_mut().filter(|_| net == MAIN) {
+                covered.push(self.covered(number, op, before, finding.as_ref()));
             }
             if let Some(finding) = finding {
                 self.findings.add(place_of(net, number, op), finding);
@@ -265,7 +271,7 @@ impl<'m> Walk<'m> {
             }
         }
         caffe2::check_arguments(op)?;
-        let mut node = Node { graph: &mut self.graph, op, inputs, parameters: &self.stored };
+        let mut node = Node { graph: &mut self.graph, op, inputs, parameters: &self.parameters };
         let results: Vec<Blob> = match rule {
             Rule::One(rule) => vec![rule(&mut node)?.into()],
             Rule::Many(rule) => rule(&mut node)?.into_iter().map(Blob::from).collect(),
@@ -289,9 +295,7 @@ impl<'m> Walk<'m> {
                 _ => "",
             };
             let is_last = self.last.get(name.as_str()) == Some(&index);
-            let is_other = self.parameters.contains_key(name.as_str())
-                || self.inputs.iter().any(|input| input.name == *name);
-            let value = match is_last && !is_other {
+            let value = match is_last && !self.given.contains(name.as_str()) {
                 true => self.graph.name(&blob.value, name, own)?,
                 false => {
                     let name = self.graph.names.fresh(name);
@@ -303,9 +307,14 @@ impl<'m> Walk<'m> {
         Ok(())
     }
 
-    /// Records what became of an operator of the main net; `before` is the number of operators that were emitted before.
-    fn cover(&mut self, number: usize, op: &Op, before: usize, finding: Option<&Finding>) {
-        let Some(covered) = &mut self.covered else { return };
+    /// Returns what became of an operator of the main net; `before` is the number of operators that were emitted before.
+    fn covered(
+        &self,
+        number: usize,
+        op: &Op,
+        before: usize,
+        finding: Option<&Finding>,
+    ) -> OperatorCoverage {
         let known = |name: &String| match self.scope.get(name) {
             Some(Bound::Blob(blob)) => blob.value.known_dims().is_some(),
             _ => false,
@@ -316,7 +325,7 @@ impl<'m> Walk<'m> {
         let finding = finding.or_else(|| RULES.get(&op.kind).is_none().then(|| missing(&op.kind)));
         let opset = self.graph.opset_since(before).filter(|_| finding.is_none());
         let (kind, domain, place) = (op.kind.clone(), op.domain.clone(), (0, number));
-        covered.insert(place, OperatorCoverage { domain, kind, place, opset, finding });
+        OperatorCoverage { domain, kind, place, opset, finding }
     }
 
     /// Returns the model and the origins of its values.

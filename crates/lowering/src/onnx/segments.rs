@@ -7,7 +7,7 @@
 use lodstone_model::DType;
 use lodstone_schema::Finding;
 
-use super::{Graph, Size, Value, known_sizes};
+use super::{Graph, Size, Value};
 
 type Outcome<T = Value> = Result<T, Finding>;
 
@@ -122,13 +122,7 @@ impl Segments {
     pub(crate) fn sum(&self, graph: &mut Graph, values: &Value) -> Outcome {
         let mut sizes = graph.sizes_of(values)?;
         let number = graph.along_rows(&self.number, values)?;
-        let number = match known_sizes(&sizes) {
-            Some(dims) => graph.expand(&number, &dims)?,
-            None => {
-                let dims = graph.list_of(&sizes)?;
-                graph.call("Expand", &[&number, &dims], [])?
-            }
-        };
+        let number = graph.expand_to(&number, &sizes)?;
         if let Some(first) = sizes.first_mut() {
             *first = graph.sum_of(&self.groups, &Size::Known(1))?;
         }
