@@ -7,23 +7,16 @@ mod paddle;
 mod torch;
 
 use libtest_mimic::{Failed, Trial};
-use lodstone_model::{AttributeValue, DType, Tensor};
+use lodstone_model::{DType, Tensor};
 use lodstone_store::Blob;
 
 use super::random::Random;
 use super::recorded;
-use super::single::{Run, Single, floats, random_trial};
-
-/// Returns an operator, and its expected results; `None` if the framework rejects it.
-type Draw = fn(&mut Random) -> Option<(Single, Vec<Tensor>)>;
+use super::single::{Draw, Run, Single, list, trials_of};
 
 pub(crate) fn trials() -> Vec<Trial> {
     let all = [paddle::trials(), mxnet::trials(), torch::trials(), caffe2::trials()];
     all.into_iter().flatten().collect()
-}
-
-fn trial(dialect: &str, name: &str, run: Run, draw: Draw) -> Trial {
-    random_trial(&format!("{dialect}::indexing::{name}"), run, draw)
 }
 
 /// Fails if operators that the framework rejects are translated.
@@ -38,16 +31,13 @@ fn rejected(name: &str, run: Run, all: fn() -> Vec<Single>) -> Trial {
     })
 }
 
-fn single(
-    kind: &str,
-    inputs: Vec<(&'static str, Tensor)>,
-    attributes: Vec<(&'static str, AttributeValue)>,
-    outputs: Vec<&'static str>,
-) -> Single {
-    Single { kind: kind.to_owned(), inputs, attributes, outputs, is_dynamic: false }
-}
-
 impl Random {
+    /// Returns a tensor of [`dims`](Self::dims).
+    fn tensor_of(&mut self, rank: usize, least: usize) -> Tensor {
+        let dims = self.dims(rank, least);
+        self.tensor(&dims)
+    }
+
     /// Returns dims, a few of which are 1, and for frameworks that accept it, 0.
     fn dims(&mut self, rank: usize, least: usize) -> Vec<usize> {
         (0..rank)
@@ -84,10 +74,6 @@ fn longs(numbers: &[i64], dims: &[usize]) -> Tensor {
     let bytes: Vec<u8> = numbers.iter().flat_map(|it| it.to_le_bytes()).collect();
     let dims = dims.iter().map(|dim| *dim as u64).collect();
     Tensor::dense(DType::Int64, dims, Blob::memory(bytes))
-}
-
-fn list(numbers: &[f64], dims: &[usize]) -> Tensor {
-    floats(&numbers.iter().map(|it| *it as f32).collect::<Vec<_>>(), dims)
 }
 
 fn elements(x: &Tensor) -> Vec<f64> {

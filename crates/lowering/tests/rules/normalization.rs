@@ -5,15 +5,10 @@ use lodstone_model::{AttributeValue, Tensor};
 
 use super::random::Random;
 use super::recorded;
-use super::single::{PADDLE, Run, Single, floats, random_trial, text};
-
-/// Returns an operator, and its expected results; `None` if the framework rejects it.
-type Draw = fn(&mut Random) -> Option<(Single, Vec<Tensor>)>;
+use super::single::{PADDLE, Single, list, text, trials_of};
 
 pub(crate) fn trials() -> Vec<Trial> {
-    let trial = |dialect: &str, name: &str, run: Run, draw: Draw| {
-        random_trial(&format!("{dialect}::normalize::{name}"), run, draw)
-    };
+    let trial = trials_of("normalize");
     vec![
         trial("paddle", "batch_norm", PADDLE, paddle_batch_norm),
         trial("paddle", "layer_norm", PADDLE, paddle_layer_norm),
@@ -46,8 +41,7 @@ impl Array {
     }
 
     fn tensor(&self) -> Tensor {
-        let elements: Vec<f32> = self.elements.iter().map(|it| *it as f32).collect();
-        floats(&elements, &self.dims)
+        list(&self.elements, &self.dims)
     }
 
     /// Returns the index along an axis of the element at a place.
@@ -109,10 +103,6 @@ impl Moments {
     }
 }
 
-fn list(elements: &[f64], dims: &[usize]) -> Tensor {
-    Array { dims: dims.to_vec(), elements: elements.to_vec() }.tensor()
-}
-
 fn dims(random: &mut Random, least: usize, most: usize) -> Vec<usize> {
     let rank = random.size(least, most);
     (0..rank).map(|_| random.size(1, 5)).collect()
@@ -125,8 +115,8 @@ fn epsilon(random: &mut Random) -> f32 {
 
 /// Returns positive numbers.
 fn positive(random: &mut Random, count: usize) -> Tensor {
-    let elements: Vec<f32> = (0..count).map(|_| random.real(0.1, 2.0) as f32).collect();
-    floats(&elements, &[count])
+    let elements: Vec<f64> = (0..count).map(|_| random.real(0.1, 2.0)).collect();
+    list(&elements, &[count])
 }
 
 fn maybe(random: &mut Random, count: usize) -> Option<Tensor> {
@@ -210,7 +200,7 @@ fn paddle_layer_norm(random: &mut Random) -> Option<(Single, Vec<Tensor>)> {
     inputs.extend(scale.map(|it| ("Scale", it)).into_iter().chain(bias.map(|it| ("Bias", it))));
     let outputs = vec!["Y", "Mean", "Variance"];
     let kind = "layer_norm".to_owned();
-    Some((Single { kind, inputs, attributes, outputs, is_dynamic: false }, expected))
+    Some((Single::new(kind, inputs, attributes, outputs), expected))
 }
 
 /// Normalizes groups of channels, and of instances; returns the result with the moments.
@@ -596,5 +586,5 @@ fn torch_weight_norm(random: &mut Random) -> Option<(Single, Vec<Tensor>)> {
     };
     let (inputs, attributes) = (vec![("v", v), ("g", g)], vec![("dim", AttributeValue::Long(dim))]);
     let (kind, outputs) = ("aten::_weight_norm".to_owned(), vec!["0"]);
-    Some((Single { kind, inputs, attributes, outputs, is_dynamic: false }, vec![y.tensor()]))
+    Some((Single::new(kind, inputs, attributes, outputs), vec![y.tensor()]))
 }

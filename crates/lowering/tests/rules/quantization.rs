@@ -6,15 +6,10 @@ use lodstone_store::Blob;
 
 use super::random::{Random, differences};
 use super::recorded;
-use super::single::{PADDLE, Run, Single, floats, random_trial, text};
-
-/// Returns an operator, and its expected results; `None` if the framework rejects it.
-type Draw = fn(&mut Random) -> Option<(Single, Vec<Tensor>)>;
+use super::single::{PADDLE, Single, floats, text, trials_of};
 
 pub(crate) fn trials() -> Vec<Trial> {
-    let trial = |dialect: &str, name: &str, run: Run, draw: Draw| {
-        random_trial(&format!("{dialect}::quantization::{name}"), run, draw)
-    };
+    let trial = trials_of("quantization");
     vec![
         trial("paddle", "abs_max", PADDLE, paddle_abs_max),
         trial("paddle", "given", PADDLE, paddle_given),
@@ -41,7 +36,7 @@ fn rejected() -> Result<(), Failed> {
         let data = types.iter().map(|dtype| integers(*dtype, &[1, 2], &[2]));
         let inputs = data.chain(ranges).map(|tensor| ("", tensor)).collect();
         let (kind, outputs) = (format!("_contrib_{name}"), vec!["0"]);
-        Single { kind, inputs, attributes: Vec::new(), outputs, is_dynamic: false }.mxnet()
+        Single::new(kind, inputs, Vec::new(), outputs).mxnet()
     };
     let torch = |least: i64, most: i64, dtype: DType| {
         let attributes = vec![
@@ -53,7 +48,7 @@ fn rejected() -> Result<(), Failed> {
         ];
         let inputs = vec![("input", one(1.0))];
         let kind = "quantized_decomposed::quantize_per_tensor".to_owned();
-        Single { kind, inputs, attributes, outputs: vec!["0"], is_dynamic: false }.torch()
+        Single::new(kind, inputs, attributes, vec!["0"]).torch()
     };
     let all = [
         (mxnet("dequantize", &[DType::Int32]), "expected integers of 8 bits, found int32"),
@@ -82,7 +77,7 @@ fn integers_pass() -> Result<(), Failed> {
         let attributes = vec![("out_type", text(dtype))];
         let (kind, inputs) = ("_contrib_quantize_v2".to_owned(), vec![("", data.clone())]);
         let outputs = vec!["0", "1", "2"];
-        let found = Single { kind, inputs, attributes, outputs, is_dynamic: false }.mxnet()?;
+        let found = Single::new(kind, inputs, attributes, outputs).mxnet()?;
         if let Some(what) = differences(&found, &[data, one(least), one(most)], 0.0) {
             return Err(what.into());
         }
@@ -200,7 +195,7 @@ fn paddle_abs_max(random: &mut Random) -> Option<(Single, Vec<Tensor>)> {
     let back = if is_back { "dequantize_" } else { "" };
     let kind = format!("fake_{channels}quantize_{back}abs_max");
     let outputs = vec!["Out", "OutScale"];
-    let single = Single { kind, inputs: vec![("X", x)], attributes, outputs, is_dynamic: false };
+    let single = Single::new(kind, vec![("X", x)], attributes, outputs);
     Some((single, expected))
 }
 
@@ -242,10 +237,7 @@ fn paddle_given(random: &mut Random) -> Option<(Single, Vec<Tensor>)> {
         false => inputs.push(("InScale", scales)),
     }
     let outputs = vec![if is_linear { "Y" } else { "Out" }];
-    Some((
-        Single { kind: kind.to_owned(), inputs, attributes, outputs, is_dynamic: false },
-        expected,
-    ))
+    Some((Single::new(kind, inputs, attributes, outputs), expected))
 }
 
 /// `FindMovingAverageAbsMaxFunctor`.
@@ -284,7 +276,7 @@ fn paddle_moving(random: &mut Random) -> Option<(Single, Vec<Tensor>)> {
     let back = if is_back { "dequantize_" } else { "" };
     let kind = format!("fake_quantize_{back}moving_average_abs_max");
     let outputs = vec!["Out", "OutScale", "OutState", "OutAccum"];
-    Some((Single { kind, inputs, attributes, outputs, is_dynamic: false }, expected))
+    Some((Single::new(kind, inputs, attributes, outputs), expected))
 }
 
 fn paddle_dequantize(random: &mut Random) -> Option<(Single, Vec<Tensor>)> {
@@ -328,10 +320,7 @@ fn paddle_dequantize(random: &mut Random) -> Option<(Single, Vec<Tensor>)> {
         inputs.push(("ZeroPoint", floats(&vec![0.0; number], &[number])));
     }
     let outputs = vec![if is_linear { "Y" } else { "Out" }];
-    Some((
-        Single { kind: kind.to_owned(), inputs, attributes, outputs, is_dynamic: false },
-        expected,
-    ))
+    Some((Single::new(kind, inputs, attributes, outputs), expected))
 }
 
 /// The kernels of MXNet 1.9.1 by oneDNN, as they ran.
@@ -412,7 +401,7 @@ fn mxnet_requantize(random: &mut Random) -> Option<(Single, Vec<Tensor>)> {
         vec![("", integers(DType::Int32, &steps, &dims)), ("", one(of.0)), ("", one(of.1))];
     let (kind, outputs) = ("_contrib_requantize".to_owned(), vec!["0", "1", "2"]);
     let expected = vec![data, one(least), one(most)];
-    Some((Single { kind, inputs, attributes, outputs, is_dynamic: false }, expected))
+    Some((Single::new(kind, inputs, attributes, outputs), expected))
 }
 
 /// Returns integers of a type, and the dims.
@@ -435,7 +424,7 @@ fn mxnet_dequantize(random: &mut Random) -> Option<(Single, Vec<Tensor>)> {
     let y: Vec<f32> = singles(&x).iter().map(|it| it * level).collect();
     let inputs = vec![("", x), ("", one(range.0)), ("", one(range.1))];
     let (kind, outputs) = ("_contrib_dequantize".to_owned(), vec!["0"]);
-    let single = Single { kind, inputs, attributes: Vec::new(), outputs, is_dynamic: false };
+    let single = Single::new(kind, inputs, Vec::new(), outputs);
     Some((single, vec![floats(&y, &dims)]))
 }
 
@@ -465,7 +454,7 @@ fn mxnet_pairs(random: &mut Random) -> Option<(Single, Vec<Tensor>)> {
     inputs.extend([of_x.0, of_x.1, of_y.0, of_y.1].map(|end| ("", one(end))));
     let name = if is_sum { "add" } else { "mul" };
     let (kind, outputs) = (format!("_contrib_quantized_elemwise_{name}"), vec!["0", "1", "2"]);
-    let single = Single { kind, inputs, attributes: Vec::new(), outputs, is_dynamic: false };
+    let single = Single::new(kind, inputs, Vec::new(), outputs);
     Some((single, vec![integers(DType::Int32, &data, &dims), one(-most), one(most)]))
 }
 
@@ -583,10 +572,7 @@ fn torch_quantize(random: &mut Random) -> Option<(Single, Vec<Tensor>)> {
     let direction = if is_back { "dequantize" } else { "quantize" };
     let part = if axis.is_some() { "channel" } else { "tensor" };
     let kind = format!("quantized_decomposed::{direction}_per_{part}");
-    Some((
-        Single { kind, inputs, attributes, outputs: vec!["0"], is_dynamic: false },
-        vec![expected],
-    ))
+    Some((Single::new(kind, inputs, attributes, vec!["0"]), vec![expected]))
 }
 
 /// `_fake_quantize_tensor_helper` and `_fake_quant_per_channel_cachemask_cpu_helper` of PyTorch 2.15.
@@ -648,7 +634,7 @@ fn torch_fake(random: &mut Random) -> Option<(Single, Vec<Tensor>)> {
     let mask = if has_mask { "_cachemask" } else { "" };
     let kind = format!("aten::fake_quantize_per_{part}_affine{mask}");
     let outputs = ["0", "1"][..expected.len()].to_vec();
-    Some((Single { kind, inputs, attributes, outputs, is_dynamic: false }, expected))
+    Some((Single::new(kind, inputs, attributes, outputs), expected))
 }
 
 /// `determine_qparams` of PyTorch 2.15.
@@ -680,7 +666,7 @@ fn torch_choose(random: &mut Random) -> Option<(Single, Vec<Tensor>)> {
     ];
     let kind = "quantized_decomposed::choose_qparams".to_owned();
     let (inputs, outputs) = (vec![("input", floats(&elements, &dims))], vec!["0", "1"]);
-    Some((Single { kind, inputs, attributes, outputs, is_dynamic: false }, expected))
+    Some((Single::new(kind, inputs, attributes, outputs), expected))
 }
 
 /// `QuantizeUint8` of `int8_utils.h`. Integers are signed here, less by 128.
@@ -698,8 +684,5 @@ fn caffe2_quantize(random: &mut Random) -> Option<(Single, Vec<Tensor>)> {
         ("Y_zero_point", AttributeValue::Long(zero)),
     ];
     let (kind, inputs) = ("Int8Quantize".to_owned(), vec![("", x)]);
-    Some((
-        Single { kind, inputs, attributes, outputs: vec!["y"], is_dynamic: false },
-        vec![expected],
-    ))
+    Some((Single::new(kind, inputs, attributes, vec!["y"]), vec![expected]))
 }

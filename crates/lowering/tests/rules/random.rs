@@ -26,6 +26,18 @@ impl Random {
         least + self.next() as usize % (most - least + 1)
     }
 
+    /// Returns sizes whose sum is `total`.
+    pub(crate) fn sizes_of(&mut self, total: usize, count: usize) -> Vec<usize> {
+        let mut rest = total;
+        let mut sizes = Vec::new();
+        for _ in 1..count {
+            sizes.push(self.size(0, rest));
+            rest -= sizes.last().unwrap();
+        }
+        sizes.push(rest);
+        sizes
+    }
+
     pub(crate) fn flag(&mut self) -> bool {
         self.next().is_multiple_of(2)
     }

@@ -5,15 +5,10 @@ use lodstone_model::{AttributeValue, Lod, Tensor};
 
 use super::random::Random;
 use super::recorded;
-use super::single::{PADDLE, Run, Single, floats, ints, random_trial, text};
-
-/// Returns an operator, and its expected results; `None` if the framework rejects it.
-type Draw = fn(&mut Random) -> Option<(Single, Vec<Tensor>)>;
+use super::single::{Draw, PADDLE, Run, Single, floats, ints, list, text, trials_of};
 
 pub(crate) fn trials() -> Vec<Trial> {
-    let trial = |dialect: &str, name: &str, run: Run, draw: Draw| {
-        random_trial(&format!("{dialect}::recurrence::{name}"), run, draw)
-    };
+    let trial = trials_of("recurrence");
     vec![
         trial("paddle", "rnn", PADDLE, paddle_rnn),
         trial("paddle", "lstm", PADDLE, paddle_lstm),
@@ -223,12 +218,9 @@ impl Network {
             }
             rows = next;
         }
-        let tensor = |elements: &[f64], dims: &[usize]| {
-            floats(&elements.iter().map(|it| *it as f32).collect::<Vec<_>>(), dims)
-        };
-        let mut results = vec![tensor(&rows.concat(), &[time, batch, self.directions * sizes[0]])];
+        let mut results = vec![list(&rows.concat(), &[time, batch, self.directions * sizes[0]])];
         let ends = last.iter().zip(&sizes);
-        results.extend(ends.map(|(all, size)| tensor(all, &[self.cells.len(), batch, *size])));
+        results.extend(ends.map(|(all, size)| list(all, &[self.cells.len(), batch, *size])));
         results
     }
 }
@@ -320,7 +312,7 @@ fn mxnet(random: &mut Random) -> Option<(Single, Vec<Tensor>)> {
     }
     let outputs = ["0", "1", "2"][..expected.len()].to_vec();
     let kind = "RNN".to_owned();
-    Some((Single { kind, inputs, attributes, outputs, is_dynamic: false }, expected))
+    Some((Single::new(kind, inputs, attributes, outputs), expected))
 }
 
 /// Returns a tensor with the first two dims exchanged.
@@ -329,8 +321,8 @@ fn exchanged(x: &Tensor) -> Tensor {
     let elements = recorded::elements(x);
     let places = (0..second).flat_map(|row| (0..first).map(move |column| column * second + row));
     let elements = places.flat_map(|place| &elements[place * size..(place + 1) * size]);
-    let elements: Vec<f32> = elements.map(|it| *it as f32).collect();
-    floats(&elements, &[second, first, size])
+    let elements: Vec<f64> = elements.copied().collect();
+    list(&elements, &[second, first, size])
 }
 
 /// Returns a tensor without the second dim, which is 1.
@@ -406,12 +398,11 @@ fn torch_cell(random: &mut Random) -> Option<(Single, Vec<Tensor>)> {
     let outputs = ["0", "1"][..count].to_vec();
     let kind = format!("aten::{mode}_cell");
     let expected = ends.iter().map(|all| rows(all, hidden)).collect();
-    Some((Single { kind, inputs, attributes: Vec::new(), outputs, is_dynamic: false }, expected))
+    Some((Single::new(kind, inputs, Vec::new(), outputs), expected))
 }
 
 fn rows(elements: &[f64], columns: usize) -> Tensor {
-    let elements: Vec<f32> = elements.iter().map(|it| *it as f32).collect();
-    floats(&elements, &[elements.len() / columns, columns])
+    list(elements, &[elements.len() / columns, columns])
 }
 
 const ACTIVATIONS: [&str; 4] = ["identity", "sigmoid", "tanh", "relu"];
@@ -489,7 +480,7 @@ fn paddle_lstm(random: &mut Random) -> Option<(Single, Vec<Tensor>)> {
         ("candidate_activation", text(candidate)),
     ];
     let (kind, outputs) = ("lstm".to_owned(), vec!["Hidden"]);
-    let single = Single { kind, inputs, attributes, outputs, is_dynamic: false };
+    let single = Single::new(kind, inputs, attributes, outputs);
     (count != 0).then(|| (single, vec![rows(&expected, size)]))
 }
 
@@ -568,7 +559,7 @@ fn paddle_gru(random: &mut Random) -> Option<(Single, Vec<Tensor>)> {
         ("activation", text(candidate)),
     ];
     let (kind, outputs) = ("gru".to_owned(), vec!["Hidden"]);
-    let single = Single { kind, inputs, attributes, outputs, is_dynamic: false };
+    let single = Single::new(kind, inputs, attributes, outputs);
     (count != 0).then(|| (single, vec![rows(&expected, size)]))
 }
 
@@ -603,7 +594,7 @@ fn paddle_gru_unit(random: &mut Random) -> Option<(Single, Vec<Tensor>)> {
     let [gates, kept, next] = expected;
     let expected = vec![rows(&gates, 3 * size), rows(&kept, size), rows(&next, size)];
     let kind = "gru_unit".to_owned();
-    Some((Single { kind, inputs, attributes, outputs, is_dynamic: false }, expected))
+    Some((Single::new(kind, inputs, attributes, outputs), expected))
 }
 
 /// `lstm_unit_op.h`: gates are in the order input, forget, output, candidate.
@@ -626,5 +617,5 @@ fn paddle_lstm_unit(random: &mut Random) -> Option<(Single, Vec<Tensor>)> {
     let attributes = vec![("forget_bias", AttributeValue::Float(bias))];
     let expected = vec![rows(&cells, size), rows(&hidden, size)];
     let kind = "lstm_unit".to_owned();
-    Some((Single { kind, inputs, attributes, outputs, is_dynamic: false }, expected))
+    Some((Single::new(kind, inputs, attributes, outputs), expected))
 }

@@ -5,7 +5,7 @@ use lodstone_model::{AttributeValue, Tensor};
 
 use super::random::Random;
 use super::recorded;
-use super::single::{PADDLE, Run, Single, floats, ints, random_trial, text};
+use super::single::{PADDLE, Run, Single, floats, ints, list, random_trial, text};
 
 /// Returns an operator, and its expected result; `None` if the framework rejects it.
 type Draw = fn(&mut Random) -> Option<(Single, Tensor)>;
@@ -56,7 +56,7 @@ fn applied(x: &Tensor, lines: &[Taps]) -> Tensor {
         }
         (elements, sizes[axis]) = (next, taps.len());
     }
-    floats(&elements.iter().map(|it| *it as f32).collect::<Vec<_>>(), &sizes)
+    list(&elements, &sizes)
 }
 
 fn nearest(from: usize, to: usize, place: impl Fn(usize) -> usize) -> Taps {

@@ -22,6 +22,16 @@ pub(crate) type Run = fn(&Single) -> Result<Vec<Tensor>, String>;
 /// Evaluates an operator of PaddlePaddle 2.6.
 pub(crate) const PADDLE: Run = |single| single.paddle(Release::new(2, 6));
 
+/// Returns an operator, and its expected results; `None` if the framework rejects it.
+pub(crate) type Draw = fn(&mut Random) -> Option<(Single, Vec<Tensor>)>;
+
+/// Returns a function that makes a trial of a subject from the dialect, a name, and how operators are run and drawn.
+pub(crate) fn trials_of(subject: &'static str) -> impl Fn(&str, &str, Run, Draw) -> Trial {
+    move |dialect, name, run, draw| {
+        random_trial(&format!("{dialect}::{subject}::{name}"), run, draw)
+    }
+}
+
 /// Compares random operators with their expected results; there is none if the framework rejects the operator.
 pub(crate) fn random_trial(
     name: &str,
@@ -59,6 +69,11 @@ pub(crate) fn floats(elements: &[f32], dims: &[usize]) -> Tensor {
     Tensor::dense(DType::Float32, dims, Blob::memory(bytes))
 }
 
+/// Returns a tensor of single precision.
+pub(crate) fn list(elements: &[f64], dims: &[usize]) -> Tensor {
+    floats(&elements.iter().map(|it| *it as f32).collect::<Vec<_>>(), dims)
+}
+
 pub(crate) fn ints(elements: &[i32]) -> Tensor {
     let bytes: Vec<u8> = elements.iter().flat_map(|it| it.to_le_bytes()).collect();
     Tensor::dense(DType::Int32, vec![elements.len() as u64], Blob::memory(bytes))
@@ -75,6 +90,16 @@ pub(crate) struct Single {
 }
 
 impl Single {
+    /// Returns an operator all of whose dims are known.
+    pub(crate) fn new(
+        kind: impl Into<String>,
+        inputs: Vec<(&'static str, Tensor)>,
+        attributes: Vec<(&'static str, AttributeValue)>,
+        outputs: Vec<&'static str>,
+    ) -> Self {
+        Self { kind: kind.into(), inputs, attributes, outputs, is_dynamic: false }
+    }
+
     pub(crate) fn describe(&self) -> String {
         let dims: Vec<_> = self.inputs.iter().map(|(slot, it)| (slot, &it.shape)).collect();
         let dynamic = if self.is_dynamic { " with unknown dims" } else { "" };

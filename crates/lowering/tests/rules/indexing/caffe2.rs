@@ -4,11 +4,13 @@ use libtest_mimic::Trial;
 use lodstone_model::{AttributeValue, Tensor};
 
 use super::{
-    Draw, Random, Single, dims, elements, last, longs, numbered, sections, single, taken, written,
+    Draw, Random, Single, dims, elements, last, longs, numbered, sections, taken, trials_of,
+    written,
 };
 
 pub(super) fn trials() -> Vec<Trial> {
-    let trial = |name: &str, draw: Draw| super::trial("caffe2", name, Single::caffe2, draw);
+    let trial =
+        |name: &str, draw: Draw| trials_of("indexing")("caffe2", name, Single::caffe2, draw);
     vec![
         trial("Slice", slice),
         trial("Split", split),
@@ -19,10 +21,7 @@ pub(super) fn trials() -> Vec<Trial> {
 
 /// A bound below 0 counts from behind the last element. Caffe2 slices a single axis.
 fn slice(random: &mut Random) -> Option<(Single, Vec<Tensor>)> {
-    let x = {
-        let dims = random.dims(3, 0);
-        random.tensor(&dims)
-    };
+    let x = random.tensor_of(3, 0);
     let (sliced, is_computed) = (random.size(0, 2), random.size(0, 3) == 0);
     let (mut starts, mut ends, mut y) = (Vec::new(), Vec::new(), x.clone());
     for (axis, dim) in dims(&x).into_iter().enumerate() {
@@ -41,7 +40,7 @@ fn slice(random: &mut Random) -> Option<(Single, Vec<Tensor>)> {
         y = taken(&y, axis, &(first as usize..behind as usize).collect::<Vec<_>>());
     }
     let mut one = match is_computed {
-        true => single(
+        true => Single::new(
             "Slice",
             vec![("x", x), ("starts", longs(&starts, &[3])), ("ends", longs(&ends, &[3]))],
             vec![],
@@ -52,7 +51,7 @@ fn slice(random: &mut Random) -> Option<(Single, Vec<Tensor>)> {
                 ("starts", AttributeValue::Longs(starts)),
                 ("ends", AttributeValue::Longs(ends)),
             ];
-            single("Slice", vec![("x", x)], attributes, vec!["y"])
+            Single::new("Slice", vec![("x", x)], attributes, vec!["y"])
         }
     };
     one.is_dynamic = random.flag();
@@ -60,10 +59,7 @@ fn slice(random: &mut Random) -> Option<(Single, Vec<Tensor>)> {
 }
 
 fn split(random: &mut Random) -> Option<(Single, Vec<Tensor>)> {
-    let x = {
-        let dims = random.dims(3, 0);
-        random.tensor(&dims)
-    };
+    let x = random.tensor_of(3, 0);
     let axis = random.size(0, 2);
     let dim = dims(&x)[axis];
     let count = random.size(1, 3);
@@ -74,27 +70,18 @@ fn split(random: &mut Random) -> Option<(Single, Vec<Tensor>)> {
         }
         vec![dim / count; count]
     } else {
-        let mut rest = dim;
-        let mut sizes = Vec::new();
-        for _ in 1..count {
-            sizes.push(random.size(0, rest));
-            rest -= sizes.last().unwrap();
-        }
-        sizes.push(rest);
+        let sizes = random.sizes_of(dim, count);
         let listed = sizes.iter().map(|size| *size as i64).collect();
         attributes.push(("split", AttributeValue::Longs(listed)));
         sizes
     };
     let expected = sections(&x, axis, &sizes);
-    Some((single("Split", vec![("x", x)], attributes, vec!["y"; count]), expected))
+    Some((Single::new("Split", vec![("x", x)], attributes, vec!["y"; count]), expected))
 }
 
 /// Indices below 0 count from the end, unless the axis is another one than the first.
 fn gather(random: &mut Random) -> Option<(Single, Vec<Tensor>)> {
-    let x = {
-        let dims = random.dims(2, 1);
-        random.tensor(&dims)
-    };
+    let x = random.tensor_of(2, 1);
     let axis = random.size(0, 1);
     let (dim, count) = (dims(&x)[axis] as i64, random.size(0, 4));
     let indices = random.indices(count, if axis == 0 { -dim } else { 0 }, dim - 1);
@@ -102,15 +89,12 @@ fn gather(random: &mut Random) -> Option<(Single, Vec<Tensor>)> {
     let y = taken(&x, axis, &places);
     let kind = if axis == 0 { "Gather" } else { "BatchGather" };
     let inputs = vec![("x", x), ("indices", longs(&indices, &[count]))];
-    Some((single(kind, inputs, vec![], vec!["y"]), vec![y]))
+    Some((Single::new(kind, inputs, vec![], vec!["y"]), vec![y]))
 }
 
 /// The last of the slices with an index counts.
 fn assign(random: &mut Random) -> Option<(Single, Vec<Tensor>)> {
-    let x = {
-        let dims = random.dims(2, 1);
-        random.tensor(&dims)
-    };
+    let x = random.tensor_of(2, 1);
     let (dim, count) = (dims(&x)[0] as i64, random.size(0, 4));
     let indices = random.indices(count, 0, dim - 1);
     let places: Vec<usize> = indices.iter().map(|it| *it as usize).collect();
@@ -118,5 +102,5 @@ fn assign(random: &mut Random) -> Option<(Single, Vec<Tensor>)> {
     let view = taken(&numbered(&dims(&x)), 0, &places);
     let y = written(&x, &view, &elements(&slices), last);
     let inputs = vec![("x", x), ("indices", longs(&indices, &[count])), ("slices", slices)];
-    Some((single("ScatterAssign", inputs, vec![], vec!["y"]), vec![y]))
+    Some((Single::new("ScatterAssign", inputs, vec![], vec!["y"]), vec![y]))
 }

@@ -5,12 +5,12 @@ use lodstone_model::Tensor;
 
 use super::{
     Draw, Random, Single, dims, elements, last, list, longs, numbered, padded, python, rejected,
-    sections, single, taken, written,
+    sections, taken, trials_of, written,
 };
 use crate::single::text;
 
 pub(super) fn trials() -> Vec<Trial> {
-    let trial = |name: &str, draw: Draw| super::trial("mxnet", name, Single::mxnet, draw);
+    let trial = |name: &str, draw: Draw| trials_of("indexing")("mxnet", name, Single::mxnet, draw);
     vec![
         trial("slice", slice),
         trial("slice_assign", slice_assign),
@@ -48,25 +48,19 @@ fn view(random: &mut Random, x: &Tensor) -> ([String; 3], Tensor) {
 }
 
 fn slice(random: &mut Random) -> Option<(Single, Vec<Tensor>)> {
-    let x = {
-        let dims = random.dims(3, 1);
-        random.tensor(&dims)
-    };
+    let x = random.tensor_of(3, 1);
     let ([begin, end, step], view) = view(random, &x);
     let all = elements(&x);
     let y: Vec<f64> = elements(&view).iter().map(|place| all[*place as usize]).collect();
     let y = list(&y, &dims(&view));
     let attributes = vec![("begin", text(begin)), ("end", text(end)), ("step", text(step))];
-    let mut one = single("slice", vec![("x", x)], attributes, vec!["y"]);
+    let mut one = Single::new("slice", vec![("x", x)], attributes, vec!["y"]);
     one.is_dynamic = random.flag();
     Some((one, vec![y]))
 }
 
 fn slice_assign(random: &mut Random) -> Option<(Single, Vec<Tensor>)> {
-    let x = {
-        let dims = random.dims(3, 1);
-        random.tensor(&dims)
-    };
+    let x = random.tensor_of(3, 1);
     let ([begin, end, step], view) = view(random, &x);
     let mut attributes = vec![("begin", text(begin)), ("end", text(end)), ("step", text(step))];
     let is_dynamic = random.flag();
@@ -74,14 +68,15 @@ fn slice_assign(random: &mut Random) -> Option<(Single, Vec<Tensor>)> {
         true => {
             attributes.push(("scalar", text(0.5)));
             let count = elements(&view).len();
-            let one = single("_slice_assign_scalar", vec![("x", x.clone())], attributes, vec!["y"]);
+            let one =
+                Single::new("_slice_assign_scalar", vec![("x", x.clone())], attributes, vec!["y"]);
             (one, vec![0.5; count])
         }
         false => {
             let value = random.tensor(&dims(&view));
             let values = elements(&value);
             let inputs = vec![("x", x.clone()), ("value", value)];
-            (single("_slice_assign", inputs, attributes, vec!["y"]), values)
+            (Single::new("_slice_assign", inputs, attributes, vec!["y"]), values)
         }
     };
     one.is_dynamic = is_dynamic;
@@ -89,10 +84,7 @@ fn slice_assign(random: &mut Random) -> Option<(Single, Vec<Tensor>)> {
 }
 
 fn slice_axis(random: &mut Random) -> Option<(Single, Vec<Tensor>)> {
-    let x = {
-        let dims = random.dims(3, 1);
-        random.tensor(&dims)
-    };
+    let x = random.tensor_of(3, 1);
     let axis = random.size(0, 2);
     let dim = dims(&x)[axis] as i64;
     let begin = random.number(-dim, dim - 1);
@@ -105,17 +97,14 @@ fn slice_axis(random: &mut Random) -> Option<(Single, Vec<Tensor>)> {
     let y = taken(&x, axis, &(first as usize..behind as usize).collect::<Vec<_>>());
     let end = end.map_or("None".to_owned(), |end| end.to_string());
     let attributes = vec![("axis", text(axis)), ("begin", text(begin)), ("end", text(end))];
-    let mut one = single("slice_axis", vec![("x", x)], attributes, vec!["y"]);
+    let mut one = Single::new("slice_axis", vec![("x", x)], attributes, vec!["y"]);
     one.is_dynamic = random.flag();
     Some((one, vec![y]))
 }
 
 /// Sections of which the first are longer, at indices, or equal ones.
 fn split(random: &mut Random) -> Option<(Single, Vec<Tensor>)> {
-    let x = {
-        let dims = random.dims(3, 1);
-        random.tensor(&dims)
-    };
+    let x = random.tensor_of(3, 1);
     let axis = random.size(0, 2);
     let (dim, count) = (dims(&x)[axis], random.size(1, 3));
     let mut attributes = vec![("axis", text(axis)), ("squeeze_axis", text("False"))];
@@ -146,7 +135,7 @@ fn split(random: &mut Random) -> Option<(Single, Vec<Tensor>)> {
         }
     };
     let expected = sections(&x, axis, &sizes);
-    let mut one = single(kind, vec![("x", x)], attributes, vec!["y"; count]);
+    let mut one = Single::new(kind, vec![("x", x)], attributes, vec!["y"; count]);
     one.is_dynamic = random.flag();
     Some((one, expected))
 }
@@ -167,17 +156,14 @@ fn around(random: &mut Random, count: usize, dim: i64, mode: &str) -> (Vec<f64>,
 }
 
 fn take(random: &mut Random) -> Option<(Single, Vec<Tensor>)> {
-    let x = {
-        let dims = random.dims(3, 1);
-        random.tensor(&dims)
-    };
+    let x = random.tensor_of(3, 1);
     let (axis, mode) = (random.size(0, 2), random.pick(&["clip", "wrap", "raise"]));
     let (dim, count) = (dims(&x)[axis] as i64, random.size(1, 4));
     let (indices, places) = around(random, count, dim, mode);
     let y = taken(&x, axis, &places);
     let attributes = vec![("axis", text(axis)), ("mode", text(mode))];
     let inputs = vec![("x", x), ("indices", list(&indices, &[count]))];
-    let mut one = single("take", inputs, attributes, vec!["y"]);
+    let mut one = Single::new("take", inputs, attributes, vec!["y"]);
     one.is_dynamic = random.flag();
     Some((one, vec![y]))
 }
@@ -191,7 +177,7 @@ fn pick(random: &mut Random) -> Option<(Single, Vec<Tensor>)> {
     let y: Vec<f64> = places.iter().enumerate().map(|(row, at)| all[row * sizes[1] + at]).collect();
     let attributes = vec![("axis", text(1)), ("mode", text(mode)), ("keepdims", text("False"))];
     let inputs = vec![("x", x), ("indices", list(&indices, &[sizes[0]]))];
-    Some((single("pick", inputs, attributes, vec!["y"]), vec![list(&y, &[sizes[0]])]))
+    Some((Single::new("pick", inputs, attributes, vec!["y"]), vec![list(&y, &[sizes[0]])]))
 }
 
 /// Indices outside of the depth have no element that is on.
@@ -206,7 +192,7 @@ fn one_hot(random: &mut Random) -> Option<(Single, Vec<Tensor>)> {
     }
     let attributes = vec![("depth", text(depth)), ("on_value", text(on)), ("off_value", text(off))];
     let inputs = vec![("indices", list(&indices, &[count]))];
-    Some((single("one_hot", inputs, attributes, vec!["y"]), vec![list(&y, &[count, depth])]))
+    Some((Single::new("one_hot", inputs, attributes, vec!["y"]), vec![list(&y, &[count, depth])]))
 }
 
 fn gather_nd(random: &mut Random) -> Option<(Single, Vec<Tensor>)> {
@@ -221,16 +207,13 @@ fn gather_nd(random: &mut Random) -> Option<(Single, Vec<Tensor>)> {
     };
     let y: Vec<f64> = down.iter().zip(&along).map(place).collect();
     let indices = longs(&[down, along].concat(), &[2, count]);
-    let one = single("gather_nd", vec![("x", x), ("indices", indices)], vec![], vec!["y"]);
+    let one = Single::new("gather_nd", vec![("x", x), ("indices", indices)], vec![], vec!["y"]);
     Some((one, vec![list(&y, &[count])]))
 }
 
 /// Pads all axes of images but the first two.
 fn pad(random: &mut Random) -> Option<(Single, Vec<Tensor>)> {
-    let x = {
-        let dims = random.dims(4, 1);
-        random.tensor(&dims)
-    };
+    let x = random.tensor_of(4, 1);
     let mode = random.pick(&["constant", "edge", "reflect"]);
     let (mut widths, mut y) = (vec![Some(0); 4], x.clone());
     for axis in 2..4 {
@@ -243,7 +226,7 @@ fn pad(random: &mut Random) -> Option<(Single, Vec<Tensor>)> {
         ("pad_width", text(tuple(&widths))),
         ("constant_value", text(0.5)),
     ];
-    let mut one = single("Pad", vec![("x", x)], attributes, vec!["y"]);
+    let mut one = Single::new("Pad", vec![("x", x)], attributes, vec!["y"]);
     one.is_dynamic = random.flag();
     Some((one, vec![y]))
 }
@@ -253,12 +236,12 @@ fn invalid() -> Vec<Single> {
     let x = || vec![("x", numbered(&[5]))];
     let axis = |begin: &str, end: &str| {
         let attributes = vec![("axis", text(0)), ("begin", text(begin)), ("end", text(end))];
-        single("slice_axis", x(), attributes, vec!["y"])
+        Single::new("slice_axis", x(), attributes, vec!["y"])
     };
     let split = |indices: &str, count: usize| {
         let attributes =
             vec![("axis", text(0)), ("indices", text(indices)), ("squeeze_axis", text("False"))];
-        single("_split_v2", x(), attributes, vec!["y"; count])
+        Single::new("_split_v2", x(), attributes, vec!["y"; count])
     };
     let channel = vec![("axis", text(0)), ("num_outputs", text(2))];
     vec![
@@ -271,6 +254,6 @@ fn invalid() -> Vec<Single> {
         split("(0, 3, 1, 4)", 4),
         split("(0, 6)", 2),
         split("(1, 3)", 2),
-        single("SliceChannel", x(), channel, vec!["y"; 2]),
+        Single::new("SliceChannel", x(), channel, vec!["y"; 2]),
     ]
 }

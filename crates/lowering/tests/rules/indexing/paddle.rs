@@ -5,12 +5,12 @@ use lodstone_model::{AttributeValue, Tensor};
 
 use super::{
     Draw, Random, Single, between, diagonal, dims, elements, last, list, longs, numbered, padded,
-    python, rejected, rolled, runs, sections, single, sum, taken, written,
+    python, rejected, rolled, runs, sections, sum, taken, trials_of, written,
 };
 use crate::single::{PADDLE, ints, text};
 
 pub(super) fn trials() -> Vec<Trial> {
-    let trial = |name: &str, draw: Draw| super::trial("paddle", name, PADDLE, draw);
+    let trial = |name: &str, draw: Draw| trials_of("indexing")("paddle", name, PADDLE, draw);
     vec![
         trial("slice", slice),
         trial("strided_slice", strided_slice),
@@ -37,10 +37,7 @@ fn listed(numbers: &[i64]) -> AttributeValue {
 }
 
 fn slice(random: &mut Random) -> Option<(Single, Vec<Tensor>)> {
-    let x = {
-        let dims = random.dims(3, 0);
-        random.tensor(&dims)
-    };
+    let x = random.tensor_of(3, 0);
     let axes: Vec<i64> = (0..3).filter(|_| random.flag()).collect();
     let (mut starts, mut ends, mut y) = (Vec::new(), Vec::new(), x.clone());
     for axis in &axes {
@@ -63,17 +60,14 @@ fn slice(random: &mut Random) -> Option<(Single, Vec<Tensor>)> {
         ("ends", listed(&ends)),
         ("decrease_axis", listed(&[])),
     ];
-    let mut one = single("slice", vec![("Input", x)], attributes, vec!["Out"]);
+    let mut one = Single::new("slice", vec![("Input", x)], attributes, vec!["Out"]);
     one.is_dynamic = random.flag();
     Some((one, vec![y]))
 }
 
 /// Backwards, an end of -1 is before the first element, and one below the dim is the first element.
 fn strided_slice(random: &mut Random) -> Option<(Single, Vec<Tensor>)> {
-    let x = {
-        let dims = random.dims(3, 1);
-        random.tensor(&dims)
-    };
+    let x = random.tensor_of(3, 1);
     let axes = [random.size(0, 1) as i64, 2];
     let (mut bounds, mut y) = ([const { Vec::new() }; 3], x.clone());
     for axis in axes {
@@ -102,17 +96,14 @@ fn strided_slice(random: &mut Random) -> Option<(Single, Vec<Tensor>)> {
         ("strides", listed(&steps)),
         ("decrease_axis", listed(&[])),
     ];
-    let mut one = single("strided_slice", vec![("Input", x)], attributes, vec!["Out"]);
+    let mut one = Single::new("strided_slice", vec![("Input", x)], attributes, vec!["Out"]);
     one.is_dynamic = random.flag();
     Some((one, vec![y]))
 }
 
 /// Backwards, an end of -1 or below the dim is before the first element.
 fn set_value(random: &mut Random) -> Option<(Single, Vec<Tensor>)> {
-    let x = {
-        let dims = random.dims(3, 1);
-        random.tensor(&dims)
-    };
+    let x = random.tensor_of(3, 1);
     let axes: Vec<i64> = (random.number(1, 2)..3).collect();
     let (mut bounds, mut view) = ([const { Vec::new() }; 3], numbered(&dims(&x)));
     for axis in &axes {
@@ -150,17 +141,14 @@ fn set_value(random: &mut Random) -> Option<(Single, Vec<Tensor>)> {
         ("none_axes", AttributeValue::Longs(Vec::new())),
     ];
     let inputs = vec![("Input", x), ("ValueTensor", values)];
-    let mut one = single("set_value", inputs, attributes, vec!["Out"]);
+    let mut one = Single::new("set_value", inputs, attributes, vec!["Out"]);
     one.is_dynamic = random.flag();
     Some((one, vec![y]))
 }
 
 /// Equal sections, or given ones of which one may have the rest.
 fn split(random: &mut Random) -> Option<(Single, Vec<Tensor>)> {
-    let x = {
-        let dims = random.dims(3, 1);
-        random.tensor(&dims)
-    };
+    let x = random.tensor_of(3, 1);
     let (axis, count) = (random.size(0, 2), random.size(1, 3));
     let dim = dims(&x)[axis];
     let mut attributes = vec![("axis", int(axis as i64))];
@@ -171,13 +159,7 @@ fn split(random: &mut Random) -> Option<(Single, Vec<Tensor>)> {
         attributes.extend([("num", int(count as i64)), ("sections", listed(&[]))]);
         vec![dim / count; count]
     } else {
-        let mut rest = dim;
-        let mut sizes = Vec::new();
-        for _ in 1..count {
-            sizes.push(random.size(0, rest));
-            rest -= sizes.last().unwrap();
-        }
-        sizes.push(rest);
+        let sizes = random.sizes_of(dim, count);
         let mut given: Vec<i64> = sizes.iter().map(|size| *size as i64).collect();
         let open = random.size(0, count - 1);
         if sizes[open] > 0 && random.flag() {
@@ -187,16 +169,13 @@ fn split(random: &mut Random) -> Option<(Single, Vec<Tensor>)> {
         sizes
     };
     let expected = sections(&x, axis, &sizes);
-    let mut one = single("split", vec![("X", x)], attributes, vec!["Out"; count]);
+    let mut one = Single::new("split", vec![("X", x)], attributes, vec!["Out"; count]);
     one.is_dynamic = random.flag();
     Some((one, expected))
 }
 
 fn roll(random: &mut Random) -> Option<(Single, Vec<Tensor>)> {
-    let x = {
-        let dims = random.dims(3, 0);
-        random.tensor(&dims)
-    };
+    let x = random.tensor_of(3, 0);
     let axes: Vec<i64> = (0..3).filter(|_| random.flag()).collect();
     let shifts = random.indices(axes.len().max(1), -12, 12);
     let mut y = x.clone();
@@ -220,7 +199,7 @@ fn roll(random: &mut Random) -> Option<(Single, Vec<Tensor>)> {
         true => inputs.push(("ShiftsTensor", longs(&shifts, &[shifts.len()]))),
         false => attributes.push(("shifts", AttributeValue::Longs(shifts))),
     }
-    let mut one = single("roll", inputs, attributes, vec!["Out"]);
+    let mut one = Single::new("roll", inputs, attributes, vec!["Out"]);
     one.is_dynamic = random.flag();
     Some((one, vec![y]))
 }
@@ -228,10 +207,7 @@ fn roll(random: &mut Random) -> Option<(Single, Vec<Tensor>)> {
 /// `pad3d` pads the innermost axis first, and `pad` the outermost one.
 fn pad(random: &mut Random) -> Option<(Single, Vec<Tensor>)> {
     let is_inner = random.flag();
-    let x = {
-        let dims = random.dims(if is_inner { 5 } else { 3 }, 1);
-        random.tensor(&dims)
-    };
+    let x = random.tensor_of(if is_inner { 5 } else { 3 }, 1);
     let (mut paddings, mut y) = (Vec::new(), x.clone());
     if !is_inner {
         for axis in 0..3 {
@@ -241,7 +217,7 @@ fn pad(random: &mut Random) -> Option<(Single, Vec<Tensor>)> {
         }
         let value = ("pad_value", AttributeValue::Float(0.5));
         let attributes = vec![("paddings", listed(&paddings)), value];
-        return Some((single("pad", vec![("X", x)], attributes, vec!["Out"]), vec![y]));
+        return Some((Single::new("pad", vec![("X", x)], attributes, vec!["Out"]), vec![y]));
     }
     let mode = random.pick(&["constant", "reflect", "replicate", "circular"]);
     for axis in [4, 3, 2] {
@@ -260,16 +236,13 @@ fn pad(random: &mut Random) -> Option<(Single, Vec<Tensor>)> {
             .push(("Paddings", ints(&paddings.iter().map(|it| *it as i32).collect::<Vec<_>>()))),
         false => attributes.push(("paddings", listed(&paddings))),
     }
-    let mut one = single("pad3d", inputs, attributes, vec!["Out"]);
+    let mut one = Single::new("pad3d", inputs, attributes, vec!["Out"]);
     one.is_dynamic = random.flag();
     Some((one, vec![y]))
 }
 
 fn diagonals(random: &mut Random) -> Option<(Single, Vec<Tensor>)> {
-    let x = {
-        let dims = random.dims(3, 1);
-        random.tensor(&dims)
-    };
+    let x = random.tensor_of(3, 1);
     let (rows, offset) = (random.size(0, 2), random.number(-7, 7));
     let columns = (rows + random.size(1, 2)) % 3;
     let y = diagonal(&x, [rows, columns], offset);
@@ -278,7 +251,7 @@ fn diagonals(random: &mut Random) -> Option<(Single, Vec<Tensor>)> {
         ("axis2", int(columns as i64 - 3)),
         ("offset", int(offset)),
     ];
-    let mut one = single("diagonal", vec![("Input", x)], attributes, vec!["Out"]);
+    let mut one = Single::new("diagonal", vec![("Input", x)], attributes, vec!["Out"]);
     one.is_dynamic = random.flag();
     Some((one, vec![y]))
 }
@@ -296,7 +269,7 @@ fn one_hot(random: &mut Random) -> Option<(Single, Vec<Tensor>)> {
         true => inputs.push(("depth_tensor", ints(&[depth as i32]))),
         false => attributes.push(("depth", int(depth as i64))),
     }
-    let one = single("one_hot_v2", inputs, attributes, vec!["Out"]);
+    let one = Single::new("one_hot_v2", inputs, attributes, vec!["Out"]);
     Some((one, vec![list(&y, &[count, depth])]))
 }
 
@@ -321,12 +294,12 @@ fn scatter(random: &mut Random) -> Option<(Single, Vec<Tensor>)> {
     let one = match kind {
         "index_add" => {
             let inputs = vec![("X", x), ("Index", index), ("AddValue", updates)];
-            single("index_add", inputs, vec![("axis", int(axis as i64))], vec!["Out"])
+            Single::new("index_add", inputs, vec![("axis", int(axis as i64))], vec!["Out"])
         }
         _ => {
             let overwrites = AttributeValue::Bool(kind == "overwrite");
             let inputs = vec![("X", x), ("Ids", index), ("Updates", updates)];
-            single("scatter", inputs, vec![("overwrite", overwrites)], vec!["Out"])
+            Single::new("scatter", inputs, vec![("overwrite", overwrites)], vec!["Out"])
         }
     };
     Some((one, vec![y]))
@@ -361,7 +334,7 @@ fn index_put(random: &mut Random) -> Option<(Single, Vec<Tensor>)> {
         ("value", values),
     ];
     let attributes = vec![("accumulate", AttributeValue::Bool(adds))];
-    let mut one = single("index_put", inputs, attributes, vec!["out"]);
+    let mut one = Single::new("index_put", inputs, attributes, vec!["out"]);
     one.is_dynamic = random.flag();
     Some((one, vec![y]))
 }
@@ -380,7 +353,7 @@ fn along_axis(random: &mut Random) -> Option<(Single, Vec<Tensor>)> {
         let all = elements(&x);
         let y: Vec<f64> = places.iter().map(|place| all[*place as usize]).collect();
         let inputs = vec![("Input", x), ("Index", index)];
-        let one = single("take_along_axis", inputs, vec![axis], vec!["Result"]);
+        let one = Single::new("take_along_axis", inputs, vec![axis], vec!["Result"]);
         return Some((one, vec![list(&y, &[sizes[0], count])]));
     }
     let values = random.tensor(&[sizes[0], count]);
@@ -394,7 +367,7 @@ fn along_axis(random: &mut Random) -> Option<(Single, Vec<Tensor>)> {
     let attributes =
         vec![axis, ("Reduce", text(kind)), ("Include_self", AttributeValue::Bool(includes_self))];
     let inputs = vec![("Input", x), ("Index", index), ("Value", values)];
-    Some((single("put_along_axis", inputs, attributes, vec!["Result"]), vec![y]))
+    Some((Single::new("put_along_axis", inputs, attributes, vec!["Result"]), vec![y]))
 }
 
 fn unique_consecutive(random: &mut Random) -> Option<(Single, Vec<Tensor>)> {
@@ -409,7 +382,7 @@ fn unique_consecutive(random: &mut Random) -> Option<(Single, Vec<Tensor>)> {
         ("return_counts", AttributeValue::Bool(true)),
     ];
     let outputs = vec!["Out", "Index", "Counts"];
-    let one = single("unique_consecutive", vec![("X", x)], attributes, outputs);
+    let one = Single::new("unique_consecutive", vec![("X", x)], attributes, outputs);
     let expected = vec![values, longs(&numbers, &[count]), longs(&lengths, &[lengths.len()])];
     Some((one, expected))
 }
@@ -419,13 +392,13 @@ fn invalid() -> Vec<Single> {
     let x = || vec![("X", numbered(&[5]))];
     let split = |num: i64, sections: &[i64]| {
         let attributes = vec![("axis", int(0)), ("num", int(num)), ("sections", listed(sections))];
-        single("split", x(), attributes, vec!["Out"; 2])
+        Single::new("split", x(), attributes, vec!["Out"; 2])
     };
     let crop = vec![("shape", listed(&[4])), ("offsets", listed(&[2]))];
     vec![
         split(2, &[]),
         split(0, &[2, 2]),
         split(0, &[6, -1]),
-        single("crop_tensor", x(), crop, vec!["Out"]),
+        Single::new("crop_tensor", x(), crop, vec!["Out"]),
     ]
 }

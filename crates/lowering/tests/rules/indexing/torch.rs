@@ -8,13 +8,13 @@ use lodstone_model::{
 
 use super::{
     Draw, Random, Single, diagonal, dims, elements, last, list, longs, numbered, padded, python,
-    rejected, reshaped, rolled, runs, sections, single, sum, taken, written,
+    rejected, reshaped, rolled, runs, sections, sum, taken, trials_of, written,
 };
 use crate::evaluate::{difference, lowered};
 use crate::single::text;
 
 pub(super) fn trials() -> Vec<Trial> {
-    let trial = |name: &str, draw: Draw| super::trial("torch", name, Single::torch, draw);
+    let trial = |name: &str, draw: Draw| trials_of("indexing")("torch", name, Single::torch, draw);
     vec![
         trial("slice", slice),
         trial("slice_scatter", slice_scatter),
@@ -45,7 +45,7 @@ fn of_tensor(
     x: &Tensor,
     attributes: Vec<(&'static str, AttributeValue)>,
 ) -> Single {
-    let mut one = single(kind, vec![("self", x.clone())], attributes, vec![""]);
+    let mut one = Single::new(kind, vec![("self", x.clone())], attributes, vec![""]);
     one.is_dynamic = random.flag();
     one
 }
@@ -61,10 +61,7 @@ fn spans(random: &mut Random, dim: usize) -> (Vec<(&'static str, AttributeValue)
 }
 
 fn slice(random: &mut Random) -> Option<(Single, Vec<Tensor>)> {
-    let x = {
-        let dims = random.dims(3, 0);
-        random.tensor(&dims)
-    };
+    let x = random.tensor_of(3, 0);
     let axis = random.size(0, 2);
     let (mut attributes, places) = spans(random, dims(&x)[axis]);
     attributes.push(("dim", int(axis as i64 - 3)));
@@ -73,10 +70,7 @@ fn slice(random: &mut Random) -> Option<(Single, Vec<Tensor>)> {
 }
 
 fn slice_scatter(random: &mut Random) -> Option<(Single, Vec<Tensor>)> {
-    let x = {
-        let dims = random.dims(3, 0);
-        random.tensor(&dims)
-    };
+    let x = random.tensor_of(3, 0);
     let axis = random.size(0, 2);
     let (mut attributes, places) = spans(random, dims(&x)[axis]);
     attributes.push(("dim", int(axis as i64)));
@@ -90,10 +84,7 @@ fn slice_scatter(random: &mut Random) -> Option<(Single, Vec<Tensor>)> {
 
 /// A start below 0 counts from the end.
 fn narrow(random: &mut Random) -> Option<(Single, Vec<Tensor>)> {
-    let x = {
-        let dims = random.dims(3, 1);
-        random.tensor(&dims)
-    };
+    let x = random.tensor_of(3, 1);
     let axis = random.size(0, 2);
     let dim = dims(&x)[axis] as i64;
     let start = random.number(-dim, dim);
@@ -107,10 +98,7 @@ fn narrow(random: &mut Random) -> Option<(Single, Vec<Tensor>)> {
 }
 
 fn split(random: &mut Random) -> Option<(Single, Vec<Tensor>)> {
-    let x = {
-        let dims = random.dims(3, 0);
-        random.tensor(&dims)
-    };
+    let x = random.tensor_of(3, 0);
     let axis = random.size(0, 2);
     let (dim, count) = (dims(&x)[axis], random.size(1, 4));
     let kind = random.pick(&["split.Tensor", "chunk", "tensor_split.sections", "unbind.int"]);
@@ -166,10 +154,7 @@ fn split(random: &mut Random) -> Option<(Single, Vec<Tensor>)> {
 }
 
 fn roll(random: &mut Random) -> Option<(Single, Vec<Tensor>)> {
-    let x = {
-        let dims = random.dims(3, 0);
-        random.tensor(&dims)
-    };
+    let x = random.tensor_of(3, 0);
     let axis = random.size(0, 3);
     let shift = random.number(-12, 12);
     let (count, sizes) = (elements(&x).len(), dims(&x));
@@ -189,10 +174,7 @@ fn roll(random: &mut Random) -> Option<(Single, Vec<Tensor>)> {
 
 /// Pads the last axes, the last one first.
 fn pad(random: &mut Random) -> Option<(Single, Vec<Tensor>)> {
-    let x = {
-        let dims = random.dims(3, 1);
-        random.tensor(&dims)
-    };
+    let x = random.tensor_of(3, 1);
     let mode = random.pick(&["constant", "reflect", "replicate", "circular"]);
     let count = if mode == "constant" { random.size(1, 3) } else { random.size(1, 2) };
     let (mut pads, mut y) = (Vec::new(), x.clone());
@@ -254,8 +236,12 @@ fn one_hot(random: &mut Random) -> Option<(Single, Vec<Tensor>)> {
         y.extend((0..depth).map(|class| i64::from(class as i64 == *index)));
     }
     let attributes = vec![("num_classes", int(depth as i64))];
-    let one =
-        single("aten::one_hot", vec![("self", longs(&indices, &[count]))], attributes, vec![""]);
+    let one = Single::new(
+        "aten::one_hot",
+        vec![("self", longs(&indices, &[count]))],
+        attributes,
+        vec![""],
+    );
     Some((one, vec![longs(&y, &[count, depth])]))
 }
 
@@ -300,10 +286,7 @@ fn index_put(random: &mut Random) -> Option<(Single, Vec<Tensor>)> {
 
 /// Slices by index along an axis.
 fn along_axis(random: &mut Random) -> Option<(Single, Vec<Tensor>)> {
-    let x = {
-        let dims = random.dims(3, 1);
-        random.tensor(&dims)
-    };
+    let x = random.tensor_of(3, 1);
     let (axis, count) = (random.size(0, 2), random.size(0, 4));
     let dim = dims(&x)[axis] as i64;
     let kind = random.pick(&["index_select", "index_add", "index_copy", "index_fill.int_Scalar"]);
@@ -333,10 +316,7 @@ fn along_axis(random: &mut Random) -> Option<(Single, Vec<Tensor>)> {
 
 /// Elements of the flattened tensor; indices below 0 count from the end.
 fn take(random: &mut Random) -> Option<(Single, Vec<Tensor>)> {
-    let x = {
-        let dims = random.dims(3, 1);
-        random.tensor(&dims)
-    };
+    let x = random.tensor_of(3, 1);
     let (all, count) = (elements(&x), random.size(0, 4));
     let many = all.len() as i64;
     let indices = random.indices(count, -many, many - 1);
@@ -415,7 +395,7 @@ fn as_strided() -> Result<(), Failed> {
 /// What PyTorch rejects for a dim of 5.
 fn invalid() -> Vec<Single> {
     let of = |kind: &str, attributes: Vec<(&'static str, AttributeValue)>, count: usize| {
-        single(kind, vec![("self", numbered(&[5]))], attributes, vec![""; count])
+        Single::new(kind, vec![("self", numbered(&[5]))], attributes, vec![""; count])
     };
     let narrow = |start: i64, length: i64| {
         let attributes = vec![("dim", int(0)), ("start", int(start)), ("length", int(length))];
