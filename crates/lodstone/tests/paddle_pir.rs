@@ -67,12 +67,7 @@ const REFUSED: &[(&[Route], &str, &[&str])] = &[
     (
         ONNX,
         "expected known dims",
-        &[
-            "F.conv1d_transpose",
-            "F.conv2d_transpose",
-            "F.conv2d_transpose size",
-            "F.max_pool2d mask",
-        ],
+        &["F.conv1d_transpose", "F.conv2d_transpose", "F.conv2d_transpose size"],
     ),
     (ONNX, "must be known", &["nn.LayerNorm", "squeeze all", "temporal_shift"]),
 ];

@@ -3,7 +3,7 @@
 use lodstone_schema::numbers::length;
 use lodstone_schema::onnx::quoted;
 
-use super::node::{Node, Outcome, Rule, rank, rank_of};
+use super::node::{Node, Outcome, Rule, rank};
 use crate::onnx::Value;
 
 pub(super) const RULES: &[(&str, Rule)] = &[
@@ -138,7 +138,7 @@ fn prelu(node: &mut Node<'_>) -> Outcome {
 
 fn linear(node: &mut Node<'_>) -> Outcome {
     let [x, weight, bias] = node.exactly()?;
-    let axis = node.axis("axis", 1, rank_of(&x)?)?;
+    let axis = node.axis("axis", 1, x.rank()?)?;
     let (weight, bias) = (along(node, &weight, &x, axis)?, along(node, &bias, &x, axis)?);
     let scaled = node.mul(&x, &weight)?;
     node.add(&scaled, &bias)
@@ -162,7 +162,7 @@ fn cross_entropy(node: &mut Node<'_>) -> Outcome {
             return Err(format!("`{name}` is not supported").into());
         }
     }
-    let last = rank_of(&logits)?.last()?.number();
+    let last = logits.rank()?.last()?.number();
     let above = node.call("Relu", &[&logits], [])?;
     let product = node.mul(&logits, &targets)?;
     let size = node.call("Abs", &[&logits], [])?;

@@ -77,18 +77,7 @@ pub(super) fn placed(
 
 /// Fails if windows do not fit an image of known dims.
 pub(super) fn check_fit(windows: &Windows, x: &Value) -> Outcome<()> {
-    let Some(dims) = spatial_dims(x) else { return Ok(()) };
-    for (window, dim) in windows.over(&dims)? {
-        if !window.fits(dim)? {
-            let (kernel, pads) = (windows.kernel(), windows.pads().list());
-            return Err(format!(
-                "the window {:?} does not fit an image of {dims:?}",
-                (kernel, pads)
-            )
-            .into());
-        }
-    }
-    Ok(())
+    spatial_dims(x).map_or(Ok(()), |dims| windows.check_fit(&dims))
 }
 
 /// Reads a number for each spatial dim: `NAME` of images, or `NAME_h` and `NAME_w`, or `NAMEs`.

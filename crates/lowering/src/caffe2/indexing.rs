@@ -4,7 +4,7 @@ use lodstone_model::DType;
 use lodstone_schema::Finding;
 use lodstone_schema::numbers::length;
 
-use super::node::{Node, Outcome, Rule, expect_rank, rank, rank_of, required_dim};
+use super::node::{Node, Outcome, Rule, expect_rank, rank, required_dim};
 use super::sparse::{expect_integers, rows_of};
 use crate::onnx::{Size, Value, int};
 
@@ -40,7 +40,7 @@ fn indices(node: &mut Node<'_>, index: usize) -> Outcome {
 
 fn gather(node: &mut Node<'_>, default: i64) -> Outcome {
     let data = node.input(0)?;
-    let axis = node.axis("axis", default, rank_of(&data)?)?;
+    let axis = node.axis("axis", default, data.rank()?)?;
     let places = indices(node, 1)?;
     node.graph.gather(&data, &places, axis)
 }

@@ -2,7 +2,7 @@
 
 use lodstone_model::DType;
 
-use super::node::{Blob, Node, Outcome, Rule, expect_dim, rank, rank_of};
+use super::node::{Blob, Node, Outcome, Rule, expect_dim, rank};
 use crate::onnx::quantization::{Bounds, Rounding, Scale};
 use crate::onnx::{Value, int};
 
@@ -25,8 +25,8 @@ fn flattened(node: &mut Node<'_>, x: &Value, axis: i64) -> Outcome {
 
 /// Multiplies the dims of `x` from `axis` on by a weight, and adds a bias: the dims before it, and one of the outputs.
 fn dense(node: &mut Node<'_>, x: &Value, weight: &Value, bias: &Value, turned: bool) -> Outcome {
-    let axis = node.axis_or_end("axis", 1, rank_of(x)?)?;
-    let weight_axis = node.axis_or_end("axis_w", 1, rank_of(weight)?)?;
+    let axis = node.axis_or_end("axis", 1, x.rank()?)?;
+    let weight_axis = node.axis_or_end("axis_w", 1, weight.rank()?)?;
     let weight = flattened(node, weight, weight_axis)?;
     let (inner, depth) = if turned { (0, 1) } else { (1, 0) };
     let matrix = flattened(node, x, axis)?;

@@ -11,7 +11,7 @@ use lodstone_schema::onnx::quoted;
 
 use crate::onnx::layout::{CAFFE2, Layout};
 use crate::onnx::quantization::Grid;
-pub(super) use crate::onnx::required::{check_size, rank, rank_of, required_dim};
+pub(super) use crate::onnx::required::{check_size, rank, required_dim};
 use crate::onnx::{Graph, Value};
 
 /// The result of a rule.
@@ -261,7 +261,7 @@ pub(super) fn places_in(rank: Rank, axes: &[i64]) -> Outcome<Vec<i64>> {
 
 /// Fails unless a value has a rank.
 pub(super) fn expect_rank(value: &Value, expected: usize, what: &str) -> Outcome<()> {
-    match rank_of(value)?.count() {
+    match value.rank()?.count() {
         found if found == expected => Ok(()),
         found => Err(format!("expected {what} of rank {expected}, found rank {found}").into()),
     }

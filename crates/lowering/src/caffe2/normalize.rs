@@ -2,7 +2,7 @@
 
 use lodstone_schema::numbers::{exact, length};
 
-use super::node::{Node, Outcome, Rule, expect_dim, expect_rank, rank, rank_of, required_dim};
+use super::node::{Node, Outcome, Rule, expect_dim, expect_rank, rank, required_dim};
 use crate::onnx::normalization::{LocalResponse, Squares};
 use crate::onnx::{Value, float, int};
 
@@ -26,7 +26,7 @@ pub(super) const RULES: &[(&str, Rule)] = &[
 /// The dims from `axis` on are one.
 fn softmax(node: &mut Node<'_>) -> Outcome {
     let x = node.input(0)?;
-    let rank = rank_of(&x)?;
+    let rank = x.rank()?;
     if rank.count() < 2 {
         return Err(format!("expected at least 2 dims, found {rank}").into());
     }
@@ -105,7 +105,7 @@ fn group(node: &mut Node<'_>) -> Outcome {
 /// Divides by a norm along an axis, which is at least 1e-12.
 fn normalized(node: &mut Node<'_>, kind: &str) -> Outcome {
     let x = node.input(0)?;
-    let axis = node.axis("axis", -1, rank_of(&x)?)?;
+    let axis = node.axis("axis", -1, x.rank()?)?;
     let norm = node.reduce(kind, &x, &[axis], true)?;
     let least = node.number(x.dtype(), 1e-12)?;
     let norm = node.call("Max", &[&norm, &least], [])?;
@@ -115,7 +115,7 @@ fn normalized(node: &mut Node<'_>, kind: &str) -> Outcome {
 /// Multiplies one half of an axis by the sigmoid of the other.
 fn gated(node: &mut Node<'_>) -> Outcome {
     let x = node.input(0)?;
-    let axis = node.axis("dim", -1, rank_of(&x)?)?;
+    let axis = node.axis("dim", -1, x.rank()?)?;
     let attributes = [int("axis", axis), int("num_outputs", 2)];
     let [value, gate] = node.emit_all("Split", &[Some(&x)], attributes)?;
     if x.size(axis)?.is_some_and(|dim| dim % 2 != 0) {
@@ -135,7 +135,7 @@ fn affine(node: &mut Node<'_>) -> Outcome {
 /// Normalizes the dims from `axis` on. The other results are the mean and the deviation, of which epsilon is a part.
 fn layer(node: &mut Node<'_>) -> Outcome<Vec<Value>> {
     let x = node.input(0)?;
-    let rank = rank_of(&x)?;
+    let rank = x.rank()?;
     let axis = node.axis("axis", 1, rank)?;
     let epsilon = node.float("epsilon", 0.001)?;
     let axes: Vec<i64> = (axis..rank.number()).collect();
@@ -190,7 +190,7 @@ fn norm(node: &mut Node<'_>) -> Outcome {
 
 fn shuffle(node: &mut Node<'_>) -> Outcome {
     let x = node.input(0)?;
-    let rank = rank_of(&x)?;
+    let rank = x.rank()?;
     let axis = match node.has("kernel") {
         true => node.axis("kernel", 1, rank)?,
         false => node.layout()?.channels(&x)?,
@@ -216,7 +216,7 @@ fn shuffle(node: &mut Node<'_>) -> Outcome {
 
 fn tile(node: &mut Node<'_>) -> Outcome {
     let x = node.input(0)?;
-    let rank = rank_of(&x)?;
+    let rank = x.rank()?;
     let axis = node.axis("axis", 0, rank)?;
     let count = node.int_in("tiles", 1..=i64::from(u32::MAX), 1)?;
     let repeats = rank.numbers().map(|place| if place == axis { count } else { 1 });

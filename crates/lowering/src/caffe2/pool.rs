@@ -4,8 +4,8 @@ use super::conv::{Geometry, check_fit, pads, placed};
 use super::node::{Blob, Node, Outcome, Rule, expect_rank};
 use crate::onnx::legacy_pads::LegacyPad;
 use crate::onnx::pools::Pool;
-use crate::onnx::windows::{Divisor, Padding, Rounding, Windows, spatial_axes, spatial_dims};
-use crate::onnx::{Value, int, ints, text};
+use crate::onnx::windows::{Divisor, Rounding, spatial_axes, spatial_dims};
+use crate::onnx::{Value, text};
 
 pub(super) const RULES: &[(&str, Rule)] = &[
     (
@@ -73,53 +73,25 @@ fn pooled(node: &mut Node<'_>, x: &Value, kind: &Kind) -> Outcome {
         {
             return Err(format!("expected pads below the kernel, found {pad} for {kernel}").into());
         }
-        match (of.legacy, spatial_dims(x)) {
+        let pool = match (of.legacy, spatial_dims(x)) {
             // How many windows there are, and what means divide by, follows from the dims.
             (Some(legacy @ LegacyPad::Caffe), None) => {
                 let is_whole = matches!(kind, Kind::Mean { counts: true });
                 let rounding = legacy.rounding(&windows, is_whole)?;
-                let pool = Pool::new(x, windows, rounding)?;
-                match kind {
-                    Kind::Max => node.max_pool(x, &pool),
-                    Kind::Mean { counts: true } => node.mean_pool(x, &pool, Divisor::Whole),
-                    Kind::Mean { counts: false } => node.mean_pool(x, &pool, Divisor::Inside),
-                }
+                Pool::new(x, windows, rounding)?
             }
             _ => {
                 let (windows, padding) = placed(windows, of.legacy, x)?;
                 check_fit(&windows, x)?;
-                explicit(node, x, &windows, &padding, kind)
+                Pool::padded(x, [kernel, &windows.strides()], &padding, Rounding::Down)?
             }
+        };
+        match kind {
+            Kind::Max => node.max_pool(x, &pool),
+            Kind::Mean { counts: true } => node.mean_pool(x, &pool, Divisor::Whole),
+            Kind::Mean { counts: false } => node.mean_pool(x, &pool, Divisor::Inside),
         }
     })
-}
-
-/// A pool whose windows are all inside of the padding.
-fn explicit(
-    node: &mut Node<'_>,
-    x: &Value,
-    windows: &Windows,
-    padding: &Padding,
-    kind: &Kind,
-) -> Outcome {
-    if let (Kind::Mean { counts: false }, Padding::Explicit(_)) = (kind, padding) {
-        let pool = Pool::new(x, windows.clone(), Rounding::Down)?;
-        return node.mean_pool(x, &pool, Divisor::Inside);
-    }
-    let mut attributes = vec![
-        ints("kernel_shape", &windows.kernel()),
-        ints("strides", &windows.strides()),
-        padding.attribute(),
-    ];
-    let kind = match kind {
-        Kind::Max => "MaxPool",
-        Kind::Mean { counts } => {
-            attributes.push(int("count_include_pad", i64::from(*counts)));
-            "AveragePool"
-        }
-    };
-    let [y] = node.emit_all(kind, &[Some(x)], attributes)?;
-    Ok(y)
 }
 
 /// Pads images; `reflect` leaves out the outermost pixels.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::node::{Node, Outcome, Rule, expect_rank, places_in, rank_of};
+use super::node::{Node, Outcome, Rule, expect_rank, places_in};
 use crate::onnx::{Value, int};
 
 pub(super) const RULES: &[(&str, Rule)] = &[
@@ -36,7 +36,7 @@ pub(super) const RULES: &[(&str, Rule)] = &[
 
 fn reduce(node: &mut Node<'_>, kind: &str) -> Outcome {
     let x = node.input(0)?;
-    let rank = rank_of(&x)?;
+    let rank = x.rank()?;
     let axes = match node.ints("axes")? {
         Some(axes) => places_in(rank, &axes)?,
         None => rank.numbers().collect(),
@@ -54,7 +54,7 @@ fn reduce(node: &mut Node<'_>, kind: &str) -> Outcome {
 /// Reduces the last dims.
 fn back(node: &mut Node<'_>, kind: &str) -> Outcome {
     let [x] = node.exactly()?;
-    let rank = rank_of(&x)?.number();
+    let rank = x.rank()?.number();
     let count = node.int("num_reduce_dim", 1)?;
     if !(1..rank).contains(&count) {
         return Err(format!("expected more than {count} dims, found {rank}").into());
@@ -66,7 +66,7 @@ fn back(node: &mut Node<'_>, kind: &str) -> Outcome {
 /// Reduces the first dims.
 fn front(node: &mut Node<'_>, kind: &str) -> Outcome {
     let [x] = node.exactly()?;
-    let rank = rank_of(&x)?.number();
+    let rank = x.rank()?.number();
     let count = node.int("num_reduce_dim", 1)?;
     if !(1..=rank).contains(&count) {
         return Err(format!("expected at least {count} dims, found {rank}").into());
@@ -88,7 +88,7 @@ fn sum(node: &mut Node<'_>) -> Outcome {
 
 fn loss(node: &mut Node<'_>) -> Outcome {
     let x = node.input(0)?;
-    let axes: Vec<i64> = rank_of(&x)?.numbers().collect();
+    let axes: Vec<i64> = x.rank()?.numbers().collect();
     match axes.is_empty() {
         true => Err("expected at least one dim, found a scalar".into()),
         false => node.reduce("ReduceMean", &x, &axes, false),
@@ -97,7 +97,7 @@ fn loss(node: &mut Node<'_>) -> Outcome {
 
 fn arg(node: &mut Node<'_>, kind: &str) -> Outcome {
     let x = node.input(0)?;
-    let axis = node.axis("axis", -1, rank_of(&x)?)?;
+    let axis = node.axis("axis", -1, x.rank()?)?;
     let keeps = node.flag("keepdims", true)?;
     node.call(kind, &[&x], [int("axis", axis), int("keepdims", keeps.into())])
 }
@@ -105,7 +105,7 @@ fn arg(node: &mut Node<'_>, kind: &str) -> Outcome {
 /// The highest elements, with their indices; the third output counts in the whole tensor.
 fn top(node: &mut Node<'_>) -> Outcome<Vec<Value>> {
     let x = node.input(0)?;
-    let axis = node.axis("axis", -1, rank_of(&x)?)?;
+    let axis = node.axis("axis", -1, x.rank()?)?;
     let count = match node.count() {
         1 => {
             let k = node.int_in("k", 0..=i64::from(i32::MAX), 0)?;

@@ -3,7 +3,7 @@
 use lodstone_model::DType;
 use lodstone_schema::numbers::{Rank, length};
 
-use super::node::{Node, Outcome, Rule, expect_rank, places_in, rank_of, required_dim};
+use super::node::{Node, Outcome, Rule, expect_rank, places_in, required_dim};
 use crate::onnx::indexing::{Bounds, Sections, Span, Spans};
 use crate::onnx::layout::Layout;
 use crate::onnx::required::dim_of;
@@ -51,7 +51,7 @@ pub(super) const RULES: &[(&str, Rule)] = &[
 
 fn transpose(node: &mut Node<'_>) -> Outcome {
     let x = node.input(0)?;
-    let rank = rank_of(&x)?;
+    let rank = x.rank()?;
     let order: Vec<i64> = match node.ints("axes")? {
         Some(axes) => axes,
         None => rank.numbers().rev().collect(),
@@ -67,7 +67,7 @@ fn transpose(node: &mut Node<'_>) -> Outcome {
 /// The axis may be behind the last one.
 fn flatten(node: &mut Node<'_>) -> Outcome {
     let x = node.input(0)?;
-    let axis = node.axis_or_end("axis", 1, rank_of(&x)?)?;
+    let axis = node.axis_or_end("axis", 1, x.rank()?)?;
     node.call("Flatten", &[&x], [int("axis", axis)])
 }
 
@@ -100,7 +100,7 @@ fn shape(node: &mut Node<'_>) -> Outcome {
     let x = node.input(0)?;
     let shape = node.call("Shape", &[&x], [])?;
     let Some(axes) = node.ints("axes")? else { return Ok(shape) };
-    let axes = places_in(rank_of(&x)?, &axes)?;
+    let axes = places_in(x.rank()?, &axes)?;
     let axes = node.longs(&axes);
     node.gather(&shape, &axes, 0)
 }
@@ -115,7 +115,7 @@ fn axes(node: &Node<'_>, rank: Rank) -> Outcome<Vec<i64>> {
 
 fn squeeze(node: &mut Node<'_>) -> Outcome {
     let x = node.input(0)?;
-    let axes = axes(node, rank_of(&x)?)?;
+    let axes = axes(node, x.rank()?)?;
     for axis in &axes {
         if let Some(dim) = x.size(*axis)?.filter(|dim| *dim != 1) {
             return Err(format!("expected dim 1 at axis {axis}, found {dim}").into());
@@ -130,14 +130,14 @@ fn expand(node: &mut Node<'_>) -> Outcome {
     let mut added = node.required_ints("dims")?;
     added.sort_unstable();
     added.dedup();
-    let axes = axes(node, Rank::new(rank_of(&x)?.count() + added.len()))?;
+    let axes = axes(node, Rank::new(x.rank()?.count() + added.len()))?;
     node.unsqueeze(&x, &axes)
 }
 
 /// Ends below 0 count from behind the last element: -1 is the end.
 fn slice(node: &mut Node<'_>) -> Outcome {
     let x = node.input(0)?;
-    let rank = rank_of(&x)?;
+    let rank = x.rank()?;
     let list = |node: &Node<'_>, name: &str, index: usize| match node.count() {
         1 => Ok(Some(node.required_ints(name)?)),
         _ => node.known_ints(index),
@@ -172,7 +172,7 @@ fn slice(node: &mut Node<'_>) -> Outcome {
 
 fn split(node: &mut Node<'_>) -> Outcome<Vec<Value>> {
     let x = node.input(0)?;
-    let rank = rank_of(&x)?;
+    let rank = x.rank()?;
     let default = match node.has("order") {
         true if node.layout()? == Layout::Last => -1,
         true => 1,
@@ -207,7 +207,7 @@ fn split(node: &mut Node<'_>) -> Outcome<Vec<Value>> {
 fn concat(node: &mut Node<'_>) -> Outcome<Vec<Value>> {
     let mut values = node.all()?;
     let first = node.input(0)?;
-    let rank = rank_of(&first)?;
+    let rank = first.rank()?;
     let default = if node.layout()? == Layout::Last { -1 } else { 1 };
     let adds = node.flag("add_axis", false)?;
     // The new axis may be the last one.

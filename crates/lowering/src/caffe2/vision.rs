@@ -6,6 +6,7 @@ use super::node::{Node, Outcome, Rule, expect_rank, rank};
 use crate::onnx::boxes::Edge;
 use crate::onnx::regions::Align;
 use crate::onnx::regression::Regression;
+use crate::onnx::required::required_dim;
 use crate::onnx::resizing::{Extent, Filter, Places, Resize, Rounding};
 use crate::onnx::{Precision, Size, Value};
 
@@ -55,7 +56,7 @@ fn align(node: &mut Node<'_>) -> Outcome {
         samples: node.int("sampling_ratio", -1)?,
         scale: node.float("spatial_scale", 1.0)?,
     };
-    let [images, boxes] = match node.known_dim(&rows, 1)? {
+    let [images, boxes] = match required_dim(&rows, 1)? {
         4 => {
             let count = node.size_of(&rows, 0)?;
             [node.filled_to(DType::Int64, 0.0, &[count])?, rows]

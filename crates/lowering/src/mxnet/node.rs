@@ -8,7 +8,7 @@ use lodstone_schema::{Code, Finding};
 
 use super::attributes::Attributes;
 pub(super) use crate::onnx::required::{
-    MAX_ELEMENTS, check_size, dim_of, place_in, rank, rank_of, required_dim,
+    MAX_ELEMENTS, check_size, dim_of, place_in, rank, required_dim,
 };
 use crate::onnx::{Graph, Value};
 

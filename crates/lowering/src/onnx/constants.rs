@@ -31,6 +31,12 @@ impl Graph {
         self.constant(DType::Float32, dims.to_vec(), bytes)
     }
 
+    /// Adds a matrix of Booleans.
+    pub(crate) fn flags(&mut self, values: &[bool], dims: [u64; 2]) -> Value {
+        let bytes = values.iter().map(|value| u8::from(*value)).collect();
+        self.constant(DType::Bool, dims.to_vec(), bytes)
+    }
+
     /// Adds a list of floats of 64 bits.
     pub(crate) fn doubles(&mut self, values: &[f64]) -> Value {
         let bytes: Vec<u8> = values.iter().flat_map(|value| value.to_le_bytes()).collect();

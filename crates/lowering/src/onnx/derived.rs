@@ -4,17 +4,12 @@ use lodstone_model::DType;
 use lodstone_schema::Finding;
 use lodstone_schema::numbers::Axis;
 
+use super::required::required_dim;
 use super::{Graph, Value, int, ints};
 
 type Made = Result<Value, Finding>;
 
 impl Graph {
-    /// Returns the dim of an axis, which must be known.
-    pub(crate) fn known_dim(&self, value: &Value, axis: i64) -> Result<i64, Finding> {
-        value.shape()?;
-        value.size(axis)?.ok_or_else(|| format!("dim {axis} must be known").into())
-    }
-
     /// Returns the index of an axis; negative ones count from the end.
     pub(crate) fn place(&self, axis: i64, value: &Value) -> Result<i64, Finding> {
         value.rank()?.axis(axis).map(Axis::number)
@@ -98,7 +93,7 @@ impl Graph {
         let all = self.dim(x, last)?;
         let count = match count {
             None => all,
-            Some(count) => match self.known_dim(x, last) {
+            Some(count) => match required_dim(x, last) {
                 Ok(known) => self.longs(&[count.min(known)]),
                 Err(_) => {
                     let count = self.longs(&[count]);

@@ -99,5 +99,5 @@ impl Graph {
 }
 
 fn axes(x: &Value) -> Outcome<Vec<i64>> {
-    Ok(required::rank_of(x)?.numbers().collect())
+    Ok(x.rank()?.numbers().collect())
 }

@@ -7,7 +7,7 @@
 //!
 //! | file | what |
 //! |---|---|
-//! | `windows`, `legacy_pads`, `pools` | windows, their padding and numbers; pools |
+//! | `windows`, `legacy_pads`, `pools`, `adaptive`, `bins`, `patches` | windows, their padding and numbers; pools; patches |
 //! | `layout` | the place of the channels |
 //! | `resizing` | places and nearest elements of resized images |
 //! | `normalization` | epsilons, means and axes |
@@ -17,6 +17,8 @@
 //! | `quantization`, `packed_rows` | grids of integers, and tables of such rows |
 //! | `segments` | groups of rows by lengths or offsets |
 
+pub(crate) mod adaptive;
+mod bins;
 pub(crate) mod blocks;
 pub(crate) mod boxes;
 mod constants;
@@ -26,6 +28,7 @@ pub(crate) mod layout;
 pub(crate) mod legacy_pads;
 pub(crate) mod normalization;
 pub(crate) mod packed_rows;
+mod patches;
 pub(crate) mod pools;
 pub(crate) mod quantization;
 pub(crate) mod recurrence;
@@ -47,11 +50,11 @@ use std::sync::Arc;
 use lodstone_model::{
     Attribute, AttributeValue, ByteString, DType, Dim, Op, Operand, Parameter, Tensor, ValueType,
 };
-use lodstone_schema::Finding;
 use lodstone_schema::numbers::{Rank, known, known_dims};
 use lodstone_schema::onnx::downgrade::minimum_opset;
 use lodstone_schema::onnx::infer::{NoBodies, ValueInfo, infer_op};
 use lodstone_schema::onnx::{NEWEST_OPSET, admits, ir_version_of_opset, lowest_opset};
+use lodstone_schema::{Code, Finding};
 
 pub(crate) use sizes::{Precision, Size, known_sizes};
 
@@ -109,7 +112,8 @@ impl Value {
     /// # Errors
     /// If the rank is unknown.
     pub(crate) fn shape(&self) -> Result<&[Dim], Finding> {
-        self.info.shape().ok_or_else(|| "rank must be known".into())
+        let unknown = || format!("the rank of `{}` must be known", self.name);
+        self.info.shape().ok_or_else(|| Finding::new(Code::UnknownDims, unknown()))
     }
 
     /// Returns the element type.

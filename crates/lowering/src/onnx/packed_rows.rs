@@ -10,6 +10,7 @@
 use lodstone_model::DType;
 use lodstone_schema::Finding;
 
+use super::required::required_dim;
 use super::{Graph, Value};
 
 type Outcome<T = Value> = Result<T, Finding>;
@@ -39,7 +40,7 @@ impl Packing {
 impl Graph {
     /// Returns the numbers of rows of bytes: `[rows, width]` become `[rows, numbers]`.
     pub(crate) fn unpacked_rows(&mut self, rows: &Value, packing: Packing) -> Outcome {
-        let width = self.known_dim(rows, 1)?;
+        let width = required_dim(rows, 1)?;
         let elements = packing.bytes(width)?;
         let bytes = self.slice(rows, 1, 0, elements)?;
         let mut values = self.cast(&bytes, DType::Float32)?;

@@ -1,15 +1,18 @@
 //! Pools: the maximum, mean or norm of each window.
 //!
-//! A window without elements of the image has the mean 0 and the lowest number as its maximum. ONNX's pools have neither
-//! padding as large as a window nor windows behind the image, so that images are padded before where windows may reach that
-//! far. The conventions of frameworks are those of [`windows`](super::windows).
+//! A window without elements of the image has the lowest number as its maximum, and the mean 0, or 0
+//! divided by the number of its elements. ONNX's pools have neither padding as large as a window nor windows behind the image, so that
+//! images are padded before where windows may reach that far. The conventions of frameworks are those of
+//! [`windows`](super::windows).
 
-use lodstone_model::{DType, Tensor};
-use lodstone_schema::Finding;
+use lodstone_model::{Attribute, DType, Tensor};
+use lodstone_schema::{Code, Finding};
 use lodstone_store::Blob;
 
-use super::windows::{Divisor, Pads, Rounding, Windows, spatial_dims};
-use super::{Graph, Value, int, text};
+use super::bins::Bins;
+use super::sizes::Size;
+use super::windows::{Divisor, Padding, Pads, Rounding, Windows, spatial_dims};
+use super::{Graph, Value, int, ints, text};
 
 type Outcome<T = Value> = Result<T, Finding>;
 
@@ -17,10 +20,16 @@ type Outcome<T = Value> = Result<T, Finding>;
 pub(crate) struct Pool {
     pub(crate) windows: Windows,
     /// The windows with padding at the ends that all of them fit into: of known dims no more than that.
-    pub(crate) whole: Windows,
+    whole: Windows,
+    /// The windows as ONNX may have them, and whether the runtime rounds their number up.
+    native: Option<(Windows, bool)>,
     /// The spatial dims, if they are known.
     dims: Option<Vec<i64>>,
     rounding: Rounding,
+    /// What the mean of a window without elements is.
+    empty: Empty,
+    /// Whether the runtime adds padding for one window in each stride, because it depends on unknown dims.
+    is_same: bool,
 }
 
 impl Pool {
@@ -34,21 +43,126 @@ impl Pool {
             Some(dims) => windows.whole(dims, rounding)?,
             None => windows.whole_of_any(rounding),
         };
-        Ok(Self { windows, whole, dims, rounding })
+        let mut pool = Self::of(whole, windows, dims, rounding);
+        if let Some(dims) = &pool.dims
+            && rounding == Rounding::UpInside
+            && pool.native.is_none()
+        {
+            let extended = Some((pool.windows.extended(dims)?, true));
+            pool.native = extended.filter(|(windows, _)| windows.is_native());
+        }
+        Ok(pool)
     }
 
-    /// Returns windows as ONNX may have them, and whether the runtime rounds their number up: where dims are unknown and no
-    /// window begins behind the image, whatever they are, or ONNX leaves out those that do.
-    fn fitted(&self) -> (&Windows, bool) {
-        let is_ceil = match self.rounding {
-            Rounding::Up => self.windows.begin_inside(),
-            Rounding::UpInside => true,
+    fn of(whole: Windows, windows: Windows, dims: Option<Vec<i64>>, rounding: Rounding) -> Self {
+        // No window begins behind the image, or ONNX leaves out those that do.
+        let is_ceil = match rounding {
+            Rounding::Up => dims.is_none() && windows.begin_inside(),
+            Rounding::UpInside => dims.is_none(),
             Rounding::Down | Rounding::Steps => false,
         };
-        match self.dims.is_none() && is_ceil {
-            true => (&self.windows, true),
-            false => (&self.whole, false),
+        let native = if is_ceil { windows.clone() } else { whole.clone() };
+        let native = native.is_native().then_some((native, is_ceil));
+        Self { windows, whole, native, dims, rounding, empty: Empty::Zero, is_same: false }
+    }
+
+    /// Returns the pool with another mean of windows without elements.
+    pub(crate) fn with_empty(self, empty: Empty) -> Self {
+        Self { empty, ..self }
+    }
+
+    /// Creates a pool with declared padding.
+    ///
+    /// # Errors
+    /// Those of [`new`](Self::new), and if the number of windows depends on unknown dims in a way that ONNX does not have.
+    pub(crate) fn padded(
+        x: &Value,
+        [kernel, strides]: [&[i64]; 2],
+        padding: &Padding,
+        rounding: Rounding,
+    ) -> Outcome<Self> {
+        let (dims, ones) = (spatial_dims(x), vec![1; kernel.len()]);
+        let depends = matches!(padding, Padding::Same) && strides != ones;
+        if dims.is_some() || !depends {
+            let windows = Windows::padded(kernel, strides, &ones, padding, dims.as_deref())?;
+            return Self::new(x, windows, rounding);
         }
+        if rounding == Rounding::Up
+            && kernel.iter().zip(strides).any(|(size, stride)| size < stride)
+        {
+            let what = "the dims must be known: `ceil_mode` adds windows between strides";
+            return Err(Finding::new(Code::UnknownDims, what));
+        }
+        // The padding makes the windows fit.
+        let windows = Windows::of_pool(kernel, strides, &Pads::none(kernel.len()))?;
+        Ok(Self { is_same: true, ..Self::new(x, windows, Rounding::Down)? })
+    }
+
+    /// Creates a pool of [as many windows as they have elements](Windows::as_many_as_elements).
+    ///
+    /// # Errors
+    /// If the dims are unknown.
+    pub(crate) fn as_many_as_elements(x: &Value, windows: Windows) -> Outcome<Self> {
+        let unknown =
+            || Finding::new(Code::UnknownDims, "the dims must be known for these windows");
+        let dims = spatial_dims(x).ok_or_else(unknown)?;
+        Ok(Self::of(windows.as_many_as_elements(&dims)?, windows, Some(dims), Rounding::Down))
+    }
+
+    /// Returns the windows with padding at the ends that all of them fit into.
+    ///
+    /// # Errors
+    /// If the padding, or the number of windows, depends on unknown dims.
+    pub(crate) fn whole(&self) -> Outcome<&Windows> {
+        let is_counted = self.rounding == Rounding::UpInside && !self.windows.begin_inside();
+        match self.is_same || is_counted && self.dims.is_none() {
+            true => {
+                Err(Finding::new(Code::UnknownDims, "the dims must be known for these windows"))
+            }
+            false => Ok(&self.whole),
+        }
+    }
+
+    /// Returns the attributes of a pool for which the runtime adds padding.
+    fn of_same(&self) -> [Attribute; 3] {
+        let [kernel, strides] = [self.windows.kernel(), self.windows.strides()];
+        [ints("kernel_shape", &kernel), ints("strides", &strides), Padding::Same.attribute()]
+    }
+
+    /// Whether a window has no elements of the image, as far as the dims are known.
+    fn has_empty(&self) -> Outcome<bool> {
+        let Some(dims) = &self.dims else {
+            return Ok(!self.windows.is_native() || !self.windows.begin_inside());
+        };
+        for (window, dim) in self.windows.over(dims)? {
+            let count = window.count(dim, self.rounding)?;
+            if (0..count).any(|number| window.inside(number, dim).is_empty()) {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// Whether windows over unknown dims count the same padding as those of ONNX.
+    fn counts_as_onnx(&self, is_ceil: bool) -> bool {
+        let Pads { begins, ends } = self.windows.pads();
+        begins == ends && (is_ceil || self.rounding == Rounding::Down)
+    }
+
+    /// Returns, along each dim, the places of the elements of the image in each window.
+    fn places(&self) -> Outcome<Vec<Vec<Vec<i64>>>> {
+        let unknown =
+            || Finding::new(Code::UnknownDims, "the dims must be known for these windows");
+        let each = self.windows.over(self.dims.as_ref().ok_or_else(unknown)?)?;
+        let each = each.map(|(window, dim)| {
+            let count = window.count(dim, self.rounding)?;
+            let places = |number: i64| {
+                let places = (0..window.kernel()).map(|tap| window.place(number, tap));
+                places.filter(|place| (0..dim).contains(place)).collect()
+            };
+            Ok((0..count).map(places).collect())
+        });
+        each.collect()
     }
 
     /// Returns, along each dim, the size of a whole window divided by what the sum of each window is divided by. Returns
@@ -61,7 +175,7 @@ impl Pool {
             let kernel = window.kernel();
             let sizes = window.divisors(dim, window.count(dim, self.rounding)?, divisor)?;
             are_whole &= sizes.iter().all(|size| *size == kernel);
-            factors.push(sizes.iter().map(|size| share(kernel, *size)).collect());
+            factors.push(sizes.iter().map(|size| self.empty.share(kernel, *size)).collect());
         }
         Ok((!are_whole).then_some(factors))
     }
@@ -73,10 +187,23 @@ impl Pool {
     }
 }
 
-/// Returns the size of a whole window divided by that of a part; an empty part has the mean 0.
-#[expect(clippy::cast_precision_loss, reason = "windows are small")]
-fn share(whole: i64, part: i64) -> f32 {
-    if part < 1 { 0.0 } else { whole as f32 / part as f32 }
+/// What the mean of a window without elements of the image is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Empty {
+    Zero,
+    /// 0, divided by the number of its elements: NaN, unless that is negative.
+    Quotient,
+}
+
+impl Empty {
+    /// Returns the size of a whole window divided by that of a part.
+    #[expect(clippy::cast_precision_loss, reason = "windows are small")]
+    fn share(self, whole: i64, part: i64) -> f32 {
+        match self {
+            Self::Zero if part < 1 => 0.0,
+            Self::Zero | Self::Quotient => whole as f32 / part as f32,
+        }
+    }
 }
 
 /// Returns the lowest finite number of a type.
@@ -101,23 +228,49 @@ impl Graph {
 
     /// Returns the maximum of each window. Padding is lower than any number.
     pub(crate) fn max_pool(&mut self, x: &Value, pool: &Pool) -> Outcome {
-        let (windows, is_ceil) = pool.fitted();
-        if windows.is_native() {
-            let [y] = self.emit_all("MaxPool", &[Some(x)], windows.of_pools(is_ceil))?;
+        if pool.is_same {
+            return self.call("MaxPool", &[x], pool.of_same());
+        }
+        if let Some((windows, is_ceil)) = &pool.native {
+            let [y] = self.emit_all("MaxPool", &[Some(x)], windows.of_pools(*is_ceil))?;
             return Ok(y);
         }
+        let windows = pool.whole()?;
         let x = self.pad_images(x, &windows.pads(), lowest(x.dtype()))?;
         self.whole_maxima(&x, windows)
+    }
+
+    /// Returns the maximum of each window, and its place in the plane of the image.
+    ///
+    /// # Errors
+    /// If a window may consist of padding, or ONNX does not have windows over unknown dims.
+    pub(crate) fn max_pool_with_places(&mut self, x: &Value, pool: &Pool) -> Outcome<[Value; 2]> {
+        let Some((windows, is_ceil)) = pool.native.as_ref().filter(|_| !pool.is_same) else {
+            let bins = pool.places()?;
+            let bins = bins.iter().map(|windows| Bins::listed(self, windows));
+            let bins = bins.collect::<Outcome<Vec<_>>>()?;
+            return self.maxima_of(x, &bins);
+        };
+        let [y, places] = self.emit_all("MaxPool", &[Some(x)], windows.of_pools(*is_ceil))?;
+        let mut plane = Size::Known(1);
+        for axis in 2..x.rank()?.number() {
+            let dim = self.size_of(x, axis)?;
+            plane = self.product_of(&plane, &dim)?;
+        }
+        // ONNX's places count through all images.
+        let plane = self.scalar_of(&plane)?;
+        let places = self.call("Mod", &[&places, &plane], [])?;
+        Ok([y, places])
     }
 
     /// Returns the maximum of each window where the padding is zeros. Windows that reach further have no elements there.
     pub(crate) fn max_pool_of_zeros(&mut self, x: &Value, pool: &Pool) -> Outcome {
         let pads = pool.windows.pads();
         let x = self.pad_images(x, &pads, 0.0)?;
-        let x = self.pad_images(&x, &pool.whole.pads().beyond(&pads), f64::NEG_INFINITY)?;
+        let x = self.pad_images(&x, &pool.whole()?.pads().beyond(&pads), f64::NEG_INFINITY)?;
         match pads.is_none() {
-            true => self.whole_maxima(&x, &pool.whole),
-            false => self.apart(&x, &pool.whole, Self::whole_maxima),
+            true => self.whole_maxima(&x, pool.whole()?),
+            false => self.apart(&x, pool.whole()?, Self::whole_maxima),
         }
     }
 
@@ -129,30 +282,53 @@ impl Graph {
 
     /// Returns the mean of each window.
     pub(crate) fn mean_pool(&mut self, x: &Value, pool: &Pool, divisor: Divisor) -> Outcome {
+        if pool.is_same {
+            return match divisor {
+                Divisor::Inside => self.call("AveragePool", &[x], pool.of_same()),
+                Divisor::Whole => {
+                    let [kernel, strides, padding] = pool.of_same();
+                    let counted = int("count_include_pad", 1);
+                    self.call("AveragePool", &[x], [kernel, strides, padding, counted])
+                }
+                Divisor::Padded => {
+                    let what = "the dims must be known: means count padding that depends on them";
+                    Err(Finding::new(Code::UnknownDims, what))
+                }
+            };
+        }
         let counts_padding = match divisor {
             Divisor::Padded => true,
             Divisor::Inside => false,
+            // All windows are inside of the padding.
+            Divisor::Whole if pool.rounding == Rounding::Down && pool.native.is_some() => true,
             Divisor::Whole => return self.padded_mean_pool(x, pool),
         };
-        let (windows, is_ceil) = pool.fitted();
-        let is_native = windows.is_native();
+        let has_empty = pool.empty == Empty::Quotient && pool.has_empty()?;
         // Of known dims, a mean over whole windows is corrected by factors, unless the runtime divides by the same numbers.
-        let is_corrected = counts_padding || !is_native;
-        let divides_alike = is_ceil || !counts_padding || pool.rounding == Rounding::Down;
-        match pool.factors(divisor)? {
-            Some(factors) if is_corrected => self.scaled_means(x, pool, &factors),
-            _ if pool.dims.is_none() && !(is_native && divides_alike) => {
-                self.counted_means(x, pool, counts_padding)
+        if let Some(factors) = pool.factors(divisor)?
+            && (counts_padding || has_empty || pool.native.is_none())
+        {
+            return self.scaled_means(x, pool, &factors);
+        }
+        match &pool.native {
+            _ if pool.dims.is_none() && has_empty => {
+                let what = "the dims must be known: windows may have no elements";
+                Err(Finding::new(Code::UnknownDims, what))
             }
-            _ if !is_native => self.padded_mean_pool(x, pool),
-            _ => {
-                let mut attributes = windows.of_pools(is_ceil);
+            Some((windows, is_ceil))
+                if divisor != Divisor::Padded
+                    || pool.dims.is_some()
+                    || pool.counts_as_onnx(*is_ceil) =>
+            {
+                let mut attributes = windows.of_pools(*is_ceil);
                 if counts_padding {
                     attributes.push(int("count_include_pad", 1));
                 }
                 let [y] = self.emit_all("AveragePool", &[Some(x)], attributes)?;
                 Ok(y)
             }
+            _ if pool.dims.is_none() => self.counted_means(x, pool, counts_padding),
+            _ => self.padded_mean_pool(x, pool),
         }
     }
 
@@ -162,14 +338,15 @@ impl Graph {
         let single = self.longs(&[1, 1]);
         let shape = self.concat(&[&single, &shape], 0)?;
         let mut ones = self.filled_as(x.dtype(), 1.0, &shape)?;
-        let mut beyond = pool.whole.pads();
+        let mut beyond = pool.whole()?.pads();
         if counts_padding {
-            let pads = pool.windows.pads();
+            // There is as much at the end as at the begin.
+            let pads = Pads::both(&pool.windows.pads().begins);
             ones = self.pad_images(&ones, &pads, 1.0)?;
             beyond = beyond.beyond(&pads);
         }
         let ones = self.pad_images(&ones, &beyond, 0.0)?;
-        let shares = self.whole_means(&ones, &pool.whole)?;
+        let shares = self.whole_means(&ones, pool.whole()?)?;
         // Empty windows have the mean 0; others have at least one element.
         let least = self.number(x.dtype(), 0.5 / pool.size()?)?;
         let shares = self.call("Max", &[&shares, &least], [])?;
@@ -196,8 +373,8 @@ impl Graph {
 
     /// Returns the mean of each whole window, where everything beyond the data is 0.
     pub(crate) fn padded_mean_pool(&mut self, x: &Value, pool: &Pool) -> Outcome {
-        let x = self.pad_images(x, &pool.whole.pads(), 0.0)?;
-        self.whole_means(&x, &pool.whole)
+        let x = self.pad_images(x, &pool.whole()?.pads(), 0.0)?;
+        self.whole_means(&x, pool.whole()?)
     }
 
     /// The mean of each window of data that are already padded.
@@ -239,8 +416,8 @@ impl Graph {
 
     /// Returns the norm of each window, `(sum of |x|^p)^(1/p)`, where everything beyond the data is 0.
     pub(crate) fn norm_pool(&mut self, x: &Value, pool: &Pool, p: i64) -> Outcome {
-        let x = self.pad_images(x, &pool.whole.pads(), 0.0)?;
-        let mut attributes = pool.whole.bare().of_pools(false);
+        let x = self.pad_images(x, &pool.whole()?.pads(), 0.0)?;
+        let mut attributes = pool.whole()?.bare().of_pools(false);
         attributes.push(int("p", p));
         let [y] = self.emit_all("LpPool", &[Some(&x)], attributes)?;
         Ok(y)

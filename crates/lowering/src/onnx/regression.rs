@@ -9,6 +9,7 @@ use lodstone_model::DType;
 use lodstone_schema::Finding;
 
 use super::boxes::{Edge, MAX_GROWTH, Measure, each};
+use super::required::required_dim;
 use super::{Graph, Size, Value};
 
 type Made<T = Value> = Result<T, Finding>;
@@ -32,9 +33,9 @@ impl Graph {
         how: Regression,
     ) -> Made<[Value; 2]> {
         let (count, batch) = (self.size_of(regions, 0)?, self.size_of(images, 0)?);
-        let columns = self.known_dim(deltas, 1)?;
+        let columns = required_dim(deltas, 1)?;
         // The index of the image of each box, and the properties of that image.
-        let [number, regions] = match self.known_dim(regions, 1)? {
+        let [number, regions] = match required_dim(regions, 1)? {
             4 => {
                 [self.filled_to(DType::Int64, 0.0, std::slice::from_ref(&count))?, regions.clone()]
             }

@@ -11,17 +11,9 @@ type Outcome<T> = Result<T, Finding>;
 /// The maximum number of elements of a value: only broken attributes lead to more.
 pub(crate) const MAX_ELEMENTS: u64 = 1 << 31;
 
-/// Returns the rank of a value, which must be known.
-pub(crate) fn rank_of(value: &Value) -> Outcome<Rank> {
-    let unknown = |_| {
-        Finding::new(Code::UnknownDims, format!("the rank of `{}` must be known", value.name()))
-    };
-    value.rank().map_err(unknown)
-}
-
 /// Returns the rank of a value, as attributes of operators have it.
 pub(crate) fn rank(value: &Value) -> Outcome<i64> {
-    rank_of(value).map(Rank::number)
+    value.rank().map(Rank::number)
 }
 
 /// Returns the index of an axis of a rank; negative ones count from the end.
@@ -34,17 +26,14 @@ pub(crate) fn dim_of(value: &Value, axis: i64) -> Option<i64> {
     known(value.shape().ok()?.get(usize::try_from(axis).ok()?)?).ok()?
 }
 
-/// Returns a dim that must be known.
+/// Returns a dim that must be known; negative axes count from the end.
 pub(crate) fn required_dim(value: &Value, axis: i64) -> Outcome<i64> {
-    let rank = rank(value)?;
-    if !(0..rank).contains(&axis) {
-        return Err(format!("expected an axis of rank {rank}, found {axis}").into());
-    }
+    let axis = value.rank()?.axis(axis)?;
     let unknown = || {
-        let what = format!("dim {axis} of `{}` must be known", value.name());
+        let what = format!("dim {} of `{}` must be known", axis.number(), value.name());
         Finding::new(Code::UnknownDims, what)
     };
-    dim_of(value, axis).ok_or_else(unknown)
+    value.size(axis.number())?.ok_or_else(unknown)
 }
 
 /// Returns the product of dims, which may not overflow.

@@ -6,7 +6,7 @@ use lodstone_model::DType;
 use lodstone_schema::Finding;
 use lodstone_schema::numbers::exact;
 
-use super::required::{product, rank_of};
+use super::required::{product, required_dim};
 use super::{Graph, Value, int};
 
 type Made<T = Value> = Result<T, Finding>;
@@ -153,7 +153,7 @@ impl Graph {
             return Ok(known.into_iter().map(Size::Known).collect());
         }
         let mut sizes = Vec::new();
-        for place in 0..self.known_dim(list, 0)? {
+        for place in 0..required_dim(list, 0)? {
             sizes.push(Size::Value(self.gather_scalar(list, place)?));
         }
         Ok(sizes)
@@ -161,7 +161,7 @@ impl Graph {
 
     /// Returns all dims of a value.
     pub(crate) fn sizes_of(&mut self, value: &Value) -> Made<Vec<Size>> {
-        rank_of(value)?.numbers().map(|axis| self.size_of(value, axis)).collect()
+        value.rank()?.numbers().map(|axis| self.size_of(value, axis)).collect()
     }
 
     /// Reshapes to sizes, of which one may be -1.

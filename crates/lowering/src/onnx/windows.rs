@@ -7,14 +7,11 @@
 //! |---|---|---|---|
 //! | PaddlePaddle from 2.0 | [`Down`](Rounding::Down); `ceil_mode`: [`Up`](Rounding::Up) | `exclusive`: [`Inside`](Divisor::Inside), else [`Padded`](Divisor::Padded), with as much padding at the end as at the begin | `phi/kernels/funcs/pooling.cc`; recorded `pool2d-49`, `pool2d-62`, `pool3d-5` |
 //! | PaddlePaddle up to 1.x | the same | not `exclusive`: [`Whole`](Divisor::Whole) | `operators/math/pooling.cc` |
-//! | PaddlePaddle, adaptive means | that of [`bins`] | the bin | `AdaptStartIndex` in `pooling.h`; recorded `pool2d-41` |
-//! | PaddlePaddle, adaptive maxima of `pool2d` | the size of the kernel, without padding | | `pool_kernel_impl.h`; recorded `pool2d-17` |
 //! | PaddlePaddle, `SAME` | [`Window::same`], without dilation | | `UpdatePadding` in `conv_util.h`; recorded `conv2d-6`, `pool2d-49`, `conv2d_transpose-9` |
 //! | MXNet 1.9, `valid`, `full`, `same` | [`Down`](Rounding::Down), [`Up`](Rounding::Up), [`Steps`](Rounding::Steps); kernels [fit](Window::fits) | `count_include_pad`: [`Padded`](Divisor::Padded), else [`Inside`](Divisor::Inside); 0 of nothing | `nn/pooling.cc`, `nn/pool.h`; recorded `pool_445`, `poolx_444` |
 //! | MXNet, `Pooling_v1` | the same | [`Whole`](Divisor::Whole) | `pooling_v1-inl.h` |
 //! | MXNet, `target_shape` | [`Window::shrunk`] | | `InferPad` in `nn/deconvolution-inl.h` |
 //! | PyTorch | [`Down`](Rounding::Down); `ceil_mode`: [`UpInside`](Rounding::UpInside) | `count_include_pad`: [`Padded`](Divisor::Padded), else [`Inside`](Divisor::Inside) | `native/Pool.h`, `AvgPoolKernel.cpp`; recorded `avg_pool2d_ceil`, `max_pool3d_ceil` |
-//! | PyTorch, adaptive | that of [`bins`] | the bin | `native/AdaptivePooling.h`; recorded `adaptive_avg_pool2d_3` |
 //! | PyTorch, `padding='same'` | [`Window::same`], with stride 1 | | `_convolution_same` in `native/Convolution.cpp`; recorded `conv2d_same` |
 //! | Caffe2, `legacy_pad` 2 | one for each stride, from [`Window::lack`] | | `ComputeSizeAndPad` in `conv_pool_op_base.h`; recorded `conv_legacy_same`, `max_pool_same` |
 //! | Caffe2, `legacy_pad` 3 | [`Up`](Rounding::Up); with padding [`UpInside`](Rounding::UpInside) | | the same; recorded `conv_legacy_caffe`, `average_pool_caffe` |
@@ -321,29 +318,9 @@ impl Window {
         Ok((Self { begin: pad, end: pad, ..self }, total % 2))
     }
 
-    /// Returns the elements of the padded image that a tap of the windows meets: the first, the end, and every `stride`th
-    /// between them.
-    pub(crate) fn tap(self, tap: i64, count: i64) -> Outcome<Range<i64>> {
-        let begin = tap.checked_mul(self.dilation);
-        let steps = count.checked_sub(1).and_then(|steps| steps.checked_mul(self.stride));
-        let end =
-            begin.zip(steps).and_then(|(begin, steps)| begin.checked_add(steps)?.checked_add(1));
-        begin.zip(end).map(|(begin, end)| begin..end).ok_or_else(too_large)
-    }
-
     /// Returns the smallest dim that the window fits into with its padding.
     pub(crate) fn least(self) -> i64 {
         self.reach() - self.begin - self.end
-    }
-
-    /// Returns the elements that a tap of the windows over a padded image of any dim meets: the first, and the end, which
-    /// counts from behind the last element as slices do.
-    pub(crate) fn tap_of_any(self, tap: i64) -> (i64, i64) {
-        let end = match (self.kernel - 1 - tap) * self.dilation {
-            0 => i64::MAX,
-            rest => -rest,
-        };
-        (tap * self.dilation, end)
     }
 
     /// Whether no window begins behind the image, whatever its dim.
@@ -473,6 +450,20 @@ impl Windows {
         size.ok_or_else(too_large)
     }
 
+    /// Fails if the padded image is smaller than a window.
+    pub(crate) fn check_fit(&self, dims: &[i64]) -> Outcome<()> {
+        for (window, dim) in self.over(dims)? {
+            if !window.fits(dim)? {
+                let (kernel, pads) = (self.kernel(), self.pads().list());
+                let window = (kernel, pads);
+                return Err(
+                    format!("the window {window:?} does not fit an image of {dims:?}").into()
+                );
+            }
+        }
+        Ok(())
+    }
+
     /// Returns the number of windows along each axis.
     pub(crate) fn counts(&self, dims: &[i64], rounding: Rounding) -> Outcome<Vec<i64>> {
         self.over(dims)?.map(|(window, dim)| window.count(dim, rounding)).collect()
@@ -515,6 +506,15 @@ impl Windows {
         each.collect::<Outcome<_>>().map(Self)
     }
 
+    /// Returns windows over images of which as many fit as they have elements along each axis: those of PaddlePaddle's
+    /// adaptive maxima. The padding at the ends may crop.
+    pub(crate) fn as_many_as_elements(&self, dims: &[i64]) -> Outcome<Self> {
+        let each = self
+            .over(dims)?
+            .map(|(window, dim)| Ok(Window { end: window.end_of(dim, window.kernel)?, ..window }));
+        each.collect::<Outcome<_>>().map(Self)
+    }
+
     /// Returns the windows with padding at the ends that all of them fit into, of whatever dims.
     pub(crate) fn whole_of_any(&self, rounding: Rounding) -> Self {
         let more = |window: &Window| match rounding {
@@ -535,19 +535,27 @@ impl Windows {
         self.iter().all(Window::begins_inside)
     }
 
-    /// Whether ONNX has this padding: less than a window, so that each window has elements of the image.
+    /// Whether ONNX has this padding: less than a window, so that each window has elements of the image, and no cropping.
     pub(crate) fn is_native(&self) -> bool {
-        self.0.iter().all(|window| window.begin < window.kernel && window.end < window.kernel)
+        let fits = |window: &Window| {
+            let inside = 0..window.kernel;
+            inside.contains(&window.begin) && inside.contains(&window.end)
+        };
+        self.0.iter().all(fits)
     }
 
     /// Returns attributes of ONNX's pools.
     pub(crate) fn of_pools(&self, is_ceil: bool) -> Vec<Attribute> {
-        vec![
+        let mut attributes = vec![
             ints("kernel_shape", &self.kernel()),
             ints("strides", &self.strides()),
             self.pads().attribute(),
             int("ceil_mode", i64::from(is_ceil)),
-        ]
+        ];
+        if self.iter().any(|window| window.dilation != 1) {
+            attributes.push(ints("dilations", &self.dilations()));
+        }
+        attributes
     }
 }
 
@@ -560,16 +568,6 @@ fn all(count: i64) -> Outcome<Range<i64>> {
             Err(Finding::new(Code::Limit, what))
         }
     }
-}
-
-/// Returns the elements of each of `count` bins that cover an axis and may overlap: bin `i` begins at `i * dim / count`,
-/// rounded down, and ends at `(i + 1) * dim / count`, rounded up.
-pub(crate) fn bins(count: i64, dim: i64) -> Outcome<Vec<Range<i64>>> {
-    let bin = |number: i64| {
-        let end = (number + 1).checked_mul(dim)?.checked_add(count - 1)?;
-        Some(number.checked_mul(dim)? / count..end / count)
-    };
-    all(count)?.map(bin).collect::<Option<_>>().ok_or_else(too_large)
 }
 
 impl Graph {

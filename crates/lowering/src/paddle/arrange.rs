@@ -3,12 +3,10 @@
 use lodstone_model::Dim;
 use lodstone_schema::numbers::exact;
 use lodstone_schema::paddle::Release;
-use lodstone_schema::places::at;
 
 use super::operator::{Operator, Outcome, Rule};
 use crate::onnx::indexing::{BEYOND, Bounds, Pad, Padding, Spans};
 use crate::onnx::layout::Layout;
-use crate::onnx::windows::{Pads, Rounding, Window, Windows, spatial_dims};
 use crate::onnx::{Size, Value, int, text};
 
 pub(super) const RULES: &[(&str, Rule)] = &[
@@ -28,26 +26,8 @@ pub(super) const RULES: &[(&str, Rule)] = &[
     ("tile", tile),
     ("tril_triu", triangle),
     ("unbind", |op| unstack(op, "Out")),
-    ("unfold", unfold),
     ("unstack", |op| unstack(op, "Y")),
 ];
-
-/// The maximum number of elements of a window that is unfolded: each becomes operators.
-const WIDEST: i64 = 1 << 12;
-
-impl Operator<'_> {
-    /// Slices every `step`th element from `start` to `end` (exclusive) along each of `axes`.
-    pub(super) fn steps(
-        &mut self,
-        value: &Value,
-        axes: &[i64],
-        [starts, ends, steps]: [&[i64]; 3],
-    ) -> Outcome<Value> {
-        let (starts, ends) = (self.longs(starts), self.longs(ends));
-        let (axes, steps) = (self.longs(axes), self.longs(steps));
-        self.call("Slice", &[value, &starts, &ends, &axes, &steps], [])
-    }
-}
 
 fn expand_as(op: &mut Operator<'_>) -> Outcome {
     let x = op.input("X")?;
@@ -302,78 +282,4 @@ fn unstack(op: &mut Operator<'_>, slot: &str) -> Outcome {
     };
     let parts = op.unstacked(&x, axis, count)?;
     op.put_all(slot, &parts)
-}
-
-/// Each window becomes a column: channel by channel, row by row.
-pub(super) fn unfold(op: &mut Operator<'_>) -> Outcome {
-    let x = op.input("X")?;
-    let [size, strides, dilations] =
-        [op.each("kernel_sizes", 2)?, op.each("strides", 2)?, op.each("dilations", 2)?];
-    let paddings = op.ints("paddings")?;
-    let pads = match paddings.as_slice() {
-        [_, _] => Pads::both(&paddings),
-        [_, _, _, _] => Pads::listed(&paddings)?,
-        other => return Err(format!("expected 4 `paddings`, found {other:?}").into()),
-    };
-    if x.rank()? != 4 {
-        return Err(format!("expected images, found rank {}", x.rank()?).into());
-    }
-    let windows = Windows::new(&size, &strides, &dilations, &pads)?;
-    let dims = spatial_dims(&x);
-    let windows = match &dims {
-        Some(dims) => windows.extended(dims)?,
-        None => windows,
-    };
-    let Pads { begins, ends } = windows.pads();
-    let pairs = [[0; 2]; 2].into_iter().chain(begins.into_iter().zip(ends).map(<[i64; 2]>::from));
-    let pads = pairs.zip(0..).map(|(pair, axis)| Pad::known(axis, pair));
-    let mut pads: Vec<Pad> = pads.collect();
-    if dims.is_none() {
-        // A window that exceeds the image by less than a stride is one.
-        for (pad, window) in pads.iter_mut().skip(2).zip(windows.iter()) {
-            let dim = op.size_of(&x, pad.axis)?;
-            let lack = op.difference_of(&Size::Known(window.least()), &dim)?;
-            let (lack, zero) = (op.scalar_of(&lack)?, op.long(0));
-            let lack = Size::Value(op.call("Max", &[&lack, &zero], [])?);
-            pad.end = op.sum_of(&pad.end, &lack)?;
-        }
-    }
-    let padded = padded(op, &x, &pads, Padding::Constant, 0.0)?;
-    let counts = dims.map(|dims| windows.counts(&dims, Rounding::Down)).transpose()?;
-    if windows.size()? > WIDEST {
-        return Err(format!("expected windows of at most {WIDEST} elements, found {size:?}").into());
-    }
-    let [high, wide] = pair(&size)?;
-    let mut parts = Vec::new();
-    for place in (0..high).flat_map(|row| (0..wide).map(move |column| [row, column])) {
-        let tap = |(axis, (window, tap)): (usize, (Window, i64))| match &counts {
-            Some(counts) => {
-                let elements = window.tap(tap, at(counts, axis)?)?;
-                Ok((elements.start, elements.end))
-            }
-            None => Ok(window.tap_of_any(tap)),
-        };
-        let taps = windows.iter().zip(place).enumerate().map(tap);
-        let (starts, ends): (Vec<_>, Vec<_>) =
-            taps.collect::<Outcome<Vec<_>>>()?.into_iter().unzip();
-        let part = op.steps(&padded, &[2, 3], [&starts, &ends, &strides])?;
-        parts.push(op.unsqueeze(&part, &[2])?);
-    }
-    let all = op.concat(&parts.iter().collect::<Vec<_>>(), 2)?;
-    let (rows, columns) = match counts {
-        Some(counts) => {
-            (Size::Known(-1), counts.iter().fold(1_i64, |all, count| all.saturating_mul(*count)))
-        }
-        None => {
-            let channels = op.size_of(&x, 1)?;
-            (op.product_of(&channels, &Size::Known(windows.size()?))?, -1)
-        }
-    };
-    let dims = op.list_of(&[Size::Known(0), rows, Size::Known(columns)])?;
-    let y = op.call("Reshape", &[&all, &dims], [])?;
-    op.put("Y", &y)
-}
-
-fn pair(values: &[i64]) -> Outcome<[i64; 2]> {
-    values.try_into().map_err(|_| format!("expected two values, found {values:?}").into())
 }

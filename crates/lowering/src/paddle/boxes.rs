@@ -9,6 +9,7 @@ use lodstone_store::Blob;
 
 use super::operator::{Operator, Outcome, Rule};
 use crate::onnx::boxes::{Centered, Corners, Edge, Grid, MAX_BOXES, Measure, Overlap, each};
+use crate::onnx::required::required_dim;
 use crate::onnx::{Value, int};
 
 pub(super) const RULES: &[(&str, Rule)] = &[
@@ -147,14 +148,14 @@ impl Cells {
         let (width, height) = (op.extent_as(&image, 3, dtype)?, op.extent_as(&image, 2, dtype)?);
         let is_given = across != 0.0 && down != 0.0;
         #[expect(clippy::cast_precision_loss, reason = "as PaddlePaddle computes it")]
-        let known = |op: &Operator<'_>, axis: i64| {
-            let image = op.known_dim(&image, axis).ok()?;
-            let features = op.known_dim(&features, axis).ok().filter(|dim| *dim > 0)?;
+        let known = |axis: i64| {
+            let image = required_dim(&image, axis).ok()?;
+            let features = required_dim(&features, axis).ok().filter(|dim| *dim > 0)?;
             Some(image as f32 / features as f32)
         };
         let steps = match is_given {
             true => Some([across, down]),
-            false => known(op, 3).zip(known(op, 2)).map(|(across, down)| [across, down]),
+            false => known(3).zip(known(2)).map(|(across, down)| [across, down]),
         };
         let [across, down] = match steps {
             Some([across, down]) => {
@@ -388,7 +389,7 @@ fn box_clip(op: &mut Operator<'_>) -> Outcome {
             let images = op.images_by_offsets(&x, &offsets)?;
             op.gather(&info, &images, 0)?
         }
-        None if op.known_dim(&info, 0) == Ok(1) => info,
+        None if required_dim(&info, 0) == Ok(1) => info,
         None => return Err("the images of the boxes must be known by LoD".into()),
     };
     // [boxes or 1, 1]
@@ -421,7 +422,7 @@ fn iou_similarity(op: &mut Operator<'_>) -> Outcome {
 /// Converts offsets of polygon corners to coordinates: four times the place in the feature map, minus the offset.
 fn polygon_box_transform(op: &mut Operator<'_>) -> Outcome {
     let x = op.input("Input")?;
-    let channels = op.known_dim(&x, 1)?;
+    let channels = required_dim(&x, 1)?;
     if channels < 2 || channels % 2 != 0 || x.rank()? != 4 {
         return Err(format!("expected pairs of channels, found {channels} channels").into());
     }

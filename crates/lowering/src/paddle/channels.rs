@@ -4,6 +4,7 @@ use lodstone_schema::Finding;
 use lodstone_schema::numbers::{Axis, known};
 
 use super::operator::{Operator, Outcome, Rule};
+use crate::onnx::required::required_dim;
 use crate::onnx::{Value, int};
 
 pub(super) const RULES: &[(&str, Rule)] = &[
@@ -113,7 +114,7 @@ fn space_to_depth(op: &mut Operator<'_>) -> Outcome {
         return Err(format!("expected images, found rank {}", x.rank()?).into());
     }
     let [channels, rows, columns] =
-        [op.known_dim(&x, 1)?, op.known_dim(&x, 2)?, op.known_dim(&x, 3)?];
+        [required_dim(&x, 1)?, required_dim(&x, 2)?, required_dim(&x, 3)?];
     let pixels = size.checked_mul(size).ok_or("`blocksize` is too large")?;
     if channels % pixels != 0 || rows % size != 0 || columns % size != 0 {
         let found = [channels, rows, columns];

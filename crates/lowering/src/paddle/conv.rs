@@ -28,7 +28,12 @@ impl Operator<'_> {
 
     /// Returns the padding of spatial dims. `paddings` has one or two values for each; `VALID` is no padding.
     pub(super) fn padding(&self, dims: usize) -> Outcome<Padding> {
-        Ok(match self.text("padding_algorithm").as_deref().unwrap_or("EXPLICIT") {
+        // Releases before 1.7 do not have the attribute.
+        let algorithm = match self.attribute("padding_algorithm") {
+            Some(_) => self.text("padding_algorithm")?,
+            None => "EXPLICIT".to_owned(),
+        };
+        Ok(match algorithm.as_str() {
             "SAME" => Padding::Same,
             "VALID" => Padding::Explicit(Pads::none(dims)),
             "EXPLICIT" => {

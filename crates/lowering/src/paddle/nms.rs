@@ -8,6 +8,7 @@ use lodstone_schema::Finding;
 
 use super::operator::{Operator, Outcome, Rule};
 use crate::onnx::boxes::Overlap;
+use crate::onnx::required::required_dim;
 use crate::onnx::suppression::{BOTTOM, Suppression};
 use crate::onnx::{Value, int};
 
@@ -80,10 +81,10 @@ impl Candidates {
     fn by_class(op: &mut Operator<'_>, boxes: Value, scores: Value) -> Outcome<Self> {
         let rows = op.input("BBoxes")?;
         let (own, images) = match (op.optional("RoisNum")?, op.offsets("BBoxes")) {
-            (Some(counts), _) if op.known_dim(&counts, 0) == Ok(1) => {
+            (Some(counts), _) if required_dim(&counts, 0) == Ok(1) => {
                 return Ok(Self { boxes, scores, batch: Batch::Classes });
             }
-            (None, Some(offsets)) if op.known_dim(&offsets, 0) == Ok(2) => {
+            (None, Some(offsets)) if required_dim(&offsets, 0) == Ok(2) => {
                 return Ok(Self { boxes, scores, batch: Batch::Classes });
             }
             (Some(counts), _) => (op.images_by_counts(&rows, &counts)?, op.extent(&counts, 0)?),
@@ -132,7 +133,7 @@ fn multiclass_nms(op: &mut Operator<'_>) -> Outcome {
     let Candidates { boxes, scores, batch } = Candidates::of(op)?;
     let (first, most) = (op.int("nms_top_k")?, op.int("keep_top_k")?);
     let all = scores;
-    let scores = match op.known_dim(&all, 2) {
+    let scores = match required_dim(&all, 2) {
         _ if first < 0 => all.clone(),
         Ok(count) if count <= first => all.clone(),
         _ => {
@@ -150,7 +151,7 @@ fn multiclass_nms(op: &mut Operator<'_>) -> Outcome {
         Batch::ClassesOfImages { images } => Some(images.clone()),
     };
     let kept = match &images {
-        Some(images) if op.known_dim(&all, 0) != Ok(1) => {
+        Some(images) if required_dim(&all, 0) != Ok(1) => {
             let (image, _) = image_and_class(op, &chosen, &batch)?;
             kept(op, &found, Some((&image, images)), most)?
         }

@@ -6,8 +6,9 @@ use lodstone_schema::places::at;
 
 use super::operator::{Operator, Outcome, Rule};
 use crate::onnx::layout::Layout;
-use crate::onnx::windows::Pads;
-use crate::onnx::{Value, int, ints};
+use crate::onnx::required::required_dim;
+use crate::onnx::windows::{Pads, Windows, spatial_dims};
+use crate::onnx::{Size, Value, int, ints};
 
 pub(super) const RULES: &[(&str, Rule)] = &[
     ("affine_grid", affine_grid),
@@ -17,10 +18,8 @@ pub(super) const RULES: &[(&str, Rule)] = &[
     ("im2sequence", image_to_sequence),
     ("shuffle_channel", shuffle_channels),
     ("temporal_shift", temporal_shift),
+    ("unfold", unfold),
 ];
-
-/// The maximum number of elements of a patch: each becomes operators.
-const WIDEST: i64 = 1 << 10;
 
 impl Operator<'_> {
     /// Returns dims that begin and end with given ones, with those of a value from `axis` on between them.
@@ -71,7 +70,7 @@ fn deformable_conv(op: &mut Operator<'_>) -> Outcome {
 /// Transposes groups of channels and the channels of a group.
 fn shuffle_channels(op: &mut Operator<'_>) -> Outcome {
     let (x, groups) = (op.input("X")?, op.int("group")?);
-    let channels = op.known_dim(&x, 1)?;
+    let channels = required_dim(&x, 1)?;
     if groups < 1 || channels % groups != 0 {
         return Err(format!("expected a divisor of {channels} as `group`, found {groups}").into());
     }
@@ -96,7 +95,7 @@ fn temporal_shift(op: &mut Operator<'_>) -> Outcome {
         .into());
     }
     let x = op.channels_first(&x, layout)?;
-    let channels = op.known_dim(&x, 1)?;
+    let channels = required_dim(&x, 1)?;
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_precision_loss,
@@ -185,44 +184,19 @@ fn image_to_sequence(op: &mut Operator<'_>) -> Outcome {
         return Err("images of different sizes (`Y`) are not supported".into());
     }
     let (x, size, strides) = (op.input("X")?, op.each("kernels", 2)?, op.each("strides", 2)?);
-    let [high, wide, down, right] = [&size, &strides].map(|pair| pair.as_slice()).concat()[..]
-    else {
-        return Err("expected two values as `kernels` and `strides`".into());
-    };
     let [top, left, bottom, right_pad] = op.each("paddings", 4)?[..] else {
         return Err("expected 4 `paddings`".into());
     };
-    let fits = [high, wide, down, right].iter().all(|number| (1..=WIDEST).contains(number));
-    if x.rank()? != 4 || !fits || high * wide > WIDEST {
-        return Err(format!("expected images and patches of at most {WIDEST} elements").into());
-    }
-    let padded = op.zero_padded(&x, &[[0, 0], [0, 0], [top, bottom], [left, right_pad]])?;
-    let end = |size: i64, place: i64| if place + 1 == size { i64::MAX } else { place + 1 - size };
-    let mut parts = Vec::new();
-    for (row, column) in (0..high).flat_map(|row| (0..wide).map(move |column| (row, column))) {
-        let ends = [end(high, row), end(wide, column)];
-        let part = op.steps(&padded, &[2, 3], [&[row, column], &ends, &[down, right]])?;
-        parts.push(op.unsqueeze(&part, &[2])?);
-    }
-    // [batch, channels, elements of a patch, patches]
-    let all = op.concat(&parts.iter().collect::<Vec<_>>(), 2)?;
-    let dims = op.longs(&[0, 0, high * wide, -1]);
-    let all = op.call("Reshape", &[&all, &dims], [])?;
-    let turned = op.transpose(&all, &[0, 3, 1, 2])?;
-    let y = match op.known_dim(&x, 1) {
-        Ok(channels) => op.reshape(&turned, &[-1, channels.saturating_mul(high * wide)])?,
-        Err(_) => {
-            let dims = op.longs(&[0, 0, -1]);
-            let rows = op.call("Reshape", &[&turned, &dims], [])?;
-            let columns = op.dim(&rows, 2)?;
-            let minus = op.longs(&[-1]);
-            let dims = op.concat(&[&minus, &columns], 0)?;
-            op.call("Reshape", &[&rows, &dims], [])?
-        }
-    };
+    let pads = Pads { begins: vec![top, left], ends: vec![bottom, right_pad] };
+    let windows = Windows::of_pool(&size, &strides, &pads)?;
+    // [batch, elements of a patch, patches]
+    let columns = op.columns(&x, &windows)?;
+    let patches = op.transpose(&columns, &[0, 2, 1])?;
+    let elements = op.size_of(&patches, 2)?;
+    let y = op.reshape_to(&patches, &[Size::Known(-1), elements])?;
     op.put("Out", &y)?;
     // Each image is a sequence.
-    let (images, patches) = (op.extent(&turned, 0)?, op.extent(&turned, 1)?);
+    let (images, patches) = (op.extent(&patches, 0)?, op.extent(&patches, 1)?);
     let one = op.long(1);
     let images = op.add(&images, &one)?;
     let zero = op.long(0);
@@ -235,13 +209,31 @@ fn image_to_sequence(op: &mut Operator<'_>) -> Outcome {
 /// Adds up the columns of windows as images: the inverse of `unfold`.
 fn fold(op: &mut Operator<'_>) -> Outcome {
     let x = op.input("X")?;
-    let [image, block] = [op.each("output_sizes", 2)?, op.each("kernel_sizes", 2)?];
-    let attributes = [
-        ints("strides", &op.each("strides", 2)?),
-        Pads::listed(&op.each("paddings", 4)?)?.attribute(),
-        ints("dilations", &op.each("dilations", 2)?),
-    ];
-    let (image, block) = (op.longs(&image), op.longs(&block));
-    let y = op.call("Col2Im", &[&x, &image, &block], attributes)?;
+    let (image, windows) = (op.each("output_sizes", 2)?, columns(op)?);
+    let y = op.summed_columns(&x, &image, &windows)?;
     op.put("Y", &y)
+}
+
+/// Lists the elements under each window.
+pub(super) fn unfold(op: &mut Operator<'_>) -> Outcome {
+    let (x, windows) = (op.input("X")?, columns(op)?);
+    // A window that exceeds the image by less than a stride is one.
+    let windows = match spatial_dims(&x) {
+        Some(dims) => windows.extended(&dims)?,
+        None => windows,
+    };
+    let y = op.columns(&x, &windows)?;
+    op.put("Y", &y)
+}
+
+/// Returns the windows of columns.
+fn columns(op: &Operator<'_>) -> Outcome<Windows> {
+    let [size, strides, dilations] =
+        [op.each("kernel_sizes", 2)?, op.each("strides", 2)?, op.each("dilations", 2)?];
+    let paddings = op.ints("paddings")?;
+    let pads = match paddings.len() {
+        2 => Pads::both(&paddings),
+        _ => Pads::listed(&paddings)?,
+    };
+    Windows::new(&size, &strides, &dilations, &pads)
 }

@@ -5,6 +5,7 @@ use lodstone_model::DType;
 use super::operator::{Operator, Outcome, Rule};
 use crate::onnx::Value;
 use crate::onnx::regions::Align;
+use crate::onnx::required::required_dim;
 
 pub(super) const RULES: &[(&str, Rule)] = &[("roi_align", roi_align), ("roi_pool", roi_pool)];
 
@@ -43,7 +44,7 @@ impl Operator<'_> {
         if let Some(offsets) = self.offsets(slot) {
             return self.images_by_offsets(rois, &offsets);
         }
-        match self.optional("X")?.map(|x| self.known_dim(&x, 0)) {
+        match self.optional("X")?.map(|x| required_dim(&x, 0)) {
             Some(Ok(1)) => {
                 let count = self.dim(rois, 0)?;
                 self.filled_by(DType::Int64, 0.0, &count)

@@ -8,6 +8,7 @@ use std::f64::consts::FRAC_PI_2;
 use lodstone_model::{AttributeValue, DType, Dim};
 
 use super::operator::{Operator, Outcome, Rule};
+use crate::onnx::required::required_dim;
 use crate::onnx::{Graph, Value, int, ints};
 
 pub(super) const RULES: &[(&str, Rule)] = &[
@@ -442,7 +443,7 @@ pub(super) fn ahead(
 /// Adds to each row those ahead of it in the sequence, weighted element by element.
 fn look_ahead(op: &mut Operator<'_>) -> Outcome {
     let (x, filter) = (op.input("X")?, op.input("Filter")?);
-    let count = op.known_dim(&filter, 0)?;
+    let count = required_dim(&filter, 0)?;
     let parts = ahead(op, &x, count, false)?;
     let y = weighted(op, &parts, &filter)?;
     op.put("Out", &y)

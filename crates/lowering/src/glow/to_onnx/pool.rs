@@ -4,8 +4,9 @@ use lodstone_model::DType;
 use lodstone_schema::Finding;
 
 use super::node::{Node, Outcome, Rule};
+use crate::onnx::adaptive::Pooled;
 use crate::onnx::layout::Layout;
-use crate::onnx::{Value, int, ints};
+use crate::onnx::{Size, Value, int, ints};
 
 pub(super) const RULES: &[(&str, Rule)] =
     &[("AdaptiveAvgPool", adaptive), ("AvgPool", average), ("MaxPool", greatest)];
@@ -84,41 +85,11 @@ fn average(n: &mut Node<'_>) -> Outcome {
 
 /// Windows cover equal parts of a dim, rounded outwards to whole elements.
 fn adaptive(n: &mut Node<'_>) -> Outcome {
-    let [_, height, width, _] = n.ranked::<4>(0)?;
     let [_, rows, columns, _] = n.out_ranked::<4>(0)?;
     let value = n.real_as(0, DType::Float32)?;
     let value = n.channels_to_front(&value)?;
-    let (rows, columns) = (weights(n, rows, height)?, weights(n, columns, width)?);
-    let columns = n.transpose(&columns, &[1, 0])?;
-    let value = n.call("MatMul", &[&rows, &value], [])?;
-    let value = n.call("MatMul", &[&value, &columns], [])?;
+    let counts = [Size::Known(rows), Size::Known(columns)];
+    let value = n.adaptive_pool(&value, &counts, Pooled::Mean)?;
     let value = n.channels_to_back(&value)?;
     n.put(0, &value)
-}
-
-/// Returns the weight of each of `many` elements in each of `parts` means: computed at run time, because it may be
-/// large.
-pub(super) fn weights(n: &mut Node<'_>, parts: i64, many: i64) -> Outcome<Value> {
-    if parts < 1 {
-        return Err("expected at least 1 part, found none".into());
-    }
-    let (count, all) = (n.long(parts), n.long(many));
-    let part = n.range(parts)?;
-    let part = n.reshape(&part, &[parts, 1])?;
-    let start = n.mul(&part, &all)?;
-    // The end is rounded up.
-    let end = n.plus(&part, 1.0)?;
-    let end = n.mul(&end, &all)?;
-    let rest = n.long(parts - 1);
-    let end = n.add(&end, &rest)?;
-    let (start, end) = (n.div(&start, &count)?, n.div(&end, &count)?);
-    let element = n.range(many)?;
-    let element = n.reshape(&element, &[1, many])?;
-    let behind = n.call("GreaterOrEqual", &[&element, &start], [])?;
-    let before = n.call("Less", &[&element, &end], [])?;
-    let inside = n.call("And", &[&behind, &before], [])?;
-    let inside = n.cast(&inside, DType::Float32)?;
-    let size = n.sub(&end, &start)?;
-    let size = n.cast(&size, DType::Float32)?;
-    n.div(&inside, &size)
 }

@@ -6,6 +6,7 @@ use lodstone_schema::numbers::length;
 
 use super::node::{Node, Outcome, Rule, no_equivalent};
 use crate::onnx::packed_rows::Packing;
+use crate::onnx::required::required_dim;
 use crate::onnx::segments::Segments;
 use crate::onnx::{Size, Value, int};
 
@@ -114,7 +115,7 @@ fn bags(n: &mut Node<'_>, rows: Rows) -> Outcome {
 
 fn rows_sum(n: &mut Node<'_>) -> Outcome {
     let data = n.real(0)?;
-    let many = n.known_dim(&data, 0)?;
+    let many = required_dim(&data, 0)?;
     let lengths = n.raw(1)?;
     let segments = n.segments_of(&lengths, &Size::Known(many))?;
     let sums = segments.sum(n, &data)?;
@@ -169,7 +170,7 @@ fn one_hot(n: &mut Node<'_>) -> Outcome {
     let [many] = n.ranked::<1>(2)?;
     let (data, lengths, values) = (n.raw(0)?, n.raw(1)?, n.raw(2)?);
     let segments = n.segments_of(&lengths, &Size::Known(many))?;
-    let groups = n.known_dim(&segments.starts, 0)?;
+    let groups = required_dim(&segments.starts, 0)?;
     let last = n.long(groups.saturating_sub(1));
     let feature = n.call("Min", &[&segments.number, &last], [])?;
     let found = n.gather(&data, &feature, 1)?;
@@ -206,7 +207,7 @@ fn dense_mask(n: &mut Node<'_>) -> Outcome {
     let has_column = n.cast(&has_column, DType::Bool)?;
     let inside = segments.is_inside(n)?;
     let has_place = n.call("And", &[&has_column, &inside], [])?;
-    let groups = n.known_dim(&segments.starts, 0)?;
+    let groups = required_dim(&segments.starts, 0)?;
     // Values without a column are written to an additional one at the end.
     let all = groups.checked_mul(columns).and_then(|all| all.checked_add(1));
     let all = all.ok_or("the result is too large")?;
@@ -228,7 +229,7 @@ fn permuted(n: &mut Node<'_>) -> Outcome {
     let [_, columns] = n.ranked::<2>(0)?;
     let (data, offsets, order) = (n.raw(0)?, n.raw(1)?, n.raw(2)?);
     let offsets = n.cast(&offsets, DType::Int64)?;
-    let many = n.known_dim(&offsets, 0)?;
+    let many = required_dim(&offsets, 0)?;
     if many < 1 {
         return Err("expected offsets of blocks".into());
     }

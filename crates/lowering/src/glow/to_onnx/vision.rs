@@ -6,6 +6,7 @@ use super::node::{Node, Outcome, Rule, no_equivalent};
 use crate::onnx::boxes::Edge;
 use crate::onnx::regions::Align;
 use crate::onnx::regression::Regression;
+use crate::onnx::required::required_dim;
 use crate::onnx::suppression::Suppression;
 use crate::onnx::{Value, int, text};
 
@@ -80,7 +81,7 @@ fn suppress(n: &mut Node<'_>) -> Outcome {
         true => (n.unsqueeze(&boxes, &[0])?, n.unsqueeze(&scores, &[0, 1])?),
         false => (boxes, scores),
     };
-    let images = n.known_dim(&scores, 0)?;
+    let images = required_dim(&scores, 0)?;
     let room = *n.out(0)?.shape.first().unwrap_or(&0);
     if !(1..=MAX_IMAGES).contains(&images) {
         return no_equivalent(format!("expected 1 to {MAX_IMAGES} images, found {images}"));

@@ -4,7 +4,6 @@ use lodstone_model::DType;
 
 use super::conv::pads;
 use super::node::{Node, Outcome, Rule, no_equivalent};
-use super::pool::weights;
 use crate::onnx::layout::Layout;
 use crate::onnx::{Value, int, ints};
 
@@ -196,4 +195,31 @@ fn adaptive(n: &mut Node<'_>) -> Outcome {
     let value = n.call("MatMul", &[&value, &columns], [])?;
     let value = n.channels_to_back(&value)?;
     n.put(0, &value)
+}
+
+/// Returns the weight of each of `many` elements in each of `parts` means: computed at run time, because it may be
+/// large.
+fn weights(n: &mut Node<'_>, parts: i64, many: i64) -> Outcome<Value> {
+    if parts < 1 {
+        return Err("expected at least 1 part, found none".into());
+    }
+    let (count, all) = (n.long(parts), n.long(many));
+    let part = n.range(parts)?;
+    let part = n.reshape(&part, &[parts, 1])?;
+    let start = n.mul(&part, &all)?;
+    // The end is rounded up.
+    let end = n.plus(&part, 1.0)?;
+    let end = n.mul(&end, &all)?;
+    let rest = n.long(parts - 1);
+    let end = n.add(&end, &rest)?;
+    let (start, end) = (n.div(&start, &count)?, n.div(&end, &count)?);
+    let element = n.range(many)?;
+    let element = n.reshape(&element, &[1, many])?;
+    let behind = n.call("GreaterOrEqual", &[&element, &start], [])?;
+    let before = n.call("Less", &[&element, &end], [])?;
+    let inside = n.call("And", &[&behind, &before], [])?;
+    let inside = n.cast(&inside, DType::Float32)?;
+    let size = n.sub(&end, &start)?;
+    let size = n.cast(&size, DType::Float32)?;
+    n.div(&inside, &size)
 }

@@ -288,15 +288,16 @@ fn suppress(node: &mut Node<'_>) -> Outcome {
     if dims < 2 {
         return Err(format!("expected boxes of at least rank 2, found {dims}").into());
     }
-    let (count, columns) = (required_dim(&given, dims - 2)?, required_dim(&given, dims - 1)?);
+    let (count, columns) = (node.size_of(&given, dims - 2)?, required_dim(&given, dims - 1)?);
     let how = Attributes::of(node, columns)?;
     if how.most == 0 {
         return node.call("Identity", &[&given], []);
     }
-    let x = node.reshape_to(&given, &[-1, count, columns])?;
+    let matrices = node.list_of(&[Size::Known(-1), count.clone(), Size::Known(columns)])?;
+    let x = node.call("Reshape", &[&given, &matrices], [])?;
     let scores = how.scores(node, &x)?;
-    let most = if how.most < 0 { count } else { how.most.min(count) };
-    let [best, order] = node.highest(&scores, Some(most), true)?;
+    let most = (how.most >= 0).then_some(how.most);
+    let [best, order] = node.highest(&scores, most, true)?;
     let rows = node.rows(&x, &order)?;
     let bottom = node.number(x.dtype(), BOTTOM)?;
     let is_valid = node.call("Greater", &[&best, &bottom], [])?;
@@ -328,7 +329,10 @@ fn suppress(node: &mut Node<'_>) -> Outcome {
     let is_kept = node.unsqueeze(&is_kept, &[2])?;
     let none = node.number(x.dtype(), -1.0)?;
     let rows = node.choose(&is_kept, &rows, &none)?;
-    let pads = node.longs(&[0, 0, 0, 0, count - most, 0]);
+    let kept = node.size_of(&rows, 1)?;
+    let rest = node.difference_of(&count, &kept)?;
+    let none_else = [const { Size::Known(0) }; 4];
+    let pads = node.list_of(&[&none_else[..], &[rest, Size::Known(0)]].concat())?;
     let rows = node.call("Pad", &[&rows, &pads, &none], [])?;
     node.reshape_as(&rows, &given)
 }

@@ -19,8 +19,7 @@ fn decoded(node: &mut Node<'_>, offsets: &Value, anchors: &Value) -> Outcome<Cor
     let [vx, vy, vw, vh] = variances.as_slice() else {
         return Err(wrong("variances", "four numbers", &format!("{variances:?}")));
     };
-    let count = required_dim(anchors, 1)?;
-    let offsets = node.reshape_to(offsets, &[-1, count, 4])?;
+    let offsets = node.reshape_to(offsets, &[0, -1, 4])?;
     let anchors = node.corners(anchors)?;
     let anchors = node.centered(&anchors, Measure::EXCLUSIVE)?;
     let deltas = node.corners(&offsets)?;
@@ -48,7 +47,7 @@ fn detection(node: &mut Node<'_>) -> Outcome {
     if rank(&scores)? != 3 || rank(&anchors)? != 3 {
         return Err("expected scores and anchors of rank 3".into());
     }
-    let (classes, count) = (required_dim(&scores, 1)?, required_dim(&anchors, 1)?);
+    let classes = required_dim(&scores, 1)?;
     let corners = decoded(node, &offsets, &anchors)?;
     if classes == 1 {
         // All anchors belong to the background.
@@ -74,8 +73,7 @@ fn detection(node: &mut Node<'_>) -> Outcome {
     let rows = node.rows(&rows, &order)?;
     let bottom = node.number(best.dtype(), BOTTOM)?;
     let is_valid = node.call("Greater", &[&found, &bottom], [])?;
-    let is_first = first(node, &found, most, count)?;
-    let takes_part = node.call("And", &[&is_valid, &is_first], [])?;
+    let takes_part = among_first(node, &is_valid, most)?;
     let kept = suppressed(node, &rows, &takes_part, classes - 1, overlap, forces)?;
     let class = node.slice(&rows, 2, 0, 1)?;
     let class = node.choose(&kept, &class, &none)?;
@@ -90,13 +88,16 @@ fn detection(node: &mut Node<'_>) -> Outcome {
     node.choose(&takes_part, &rows, &plain)
 }
 
-/// Returns which boxes in order are among the first `most`.
-fn first(node: &mut Node<'_>, like: &Value, most: i64, count: i64) -> Outcome {
-    let most = if most > 0 { most.min(count) } else { count };
-    let ranks = node.ranks(like)?;
-    #[expect(clippy::cast_precision_loss, reason = "there are fewer boxes")]
-    let limit = node.number(DType::Float32, (count - most) as f64)?;
-    node.call("Greater", &[&ranks, &limit], [])
+/// Returns which valid boxes in order are among the first `most`, if that is positive.
+fn among_first(node: &mut Node<'_>, is_valid: &Value, most: i64) -> Outcome {
+    if most < 1 {
+        return Ok(is_valid.clone());
+    }
+    let count = node.extent(is_valid, 1)?;
+    let numbers = node.counting(&count, DType::Int64)?;
+    let most = node.long(most);
+    let is_first = node.call("Less", &[&numbers, &most], [])?;
+    node.call("And", &[is_valid, &is_first], [])
 }
 
 /// Returns the valid rows in their order, followed by rows of -1.

@@ -78,7 +78,8 @@ fn batch_take(node: &mut Node<'_>) -> Outcome {
     let ids = node.recoded(&ids, &[-1])?;
     let ids = node.unsqueeze(&ids, &[1])?;
     let y = node.call("GatherElements", &[&x, &ids], [int("axis", 1)])?;
-    node.reshape(&y, &[required_dim(&x, 0)?])
+    let axes = node.longs(&[1]);
+    node.call("Squeeze", &[&y, &axes], [])
 }
 
 /// Moves the first dim, which has the parts of an index, to the end.

@@ -4,7 +4,7 @@ use lodstone_model::DType;
 use lodstone_schema::Finding;
 
 use crate::mxnet::attributes::wrong;
-use crate::mxnet::node::{Node, Outcome, Rule, axis_of, rank, rank_of, required_dim};
+use crate::mxnet::node::{Node, Outcome, Rule, axis_of, rank, required_dim};
 use crate::onnx::normalization::{LocalResponse, Squares};
 use crate::onnx::{Value, float};
 
@@ -43,7 +43,7 @@ pub(super) fn batch_norm(node: &mut Node<'_>) -> Outcome {
     node.attributes.flag("output_mean_var", false)?;
     node.attributes.ignore(&["min_calib_range", "max_calib_range"]);
     let epsilon = node.epsilon(1e-3)?;
-    let rank = rank_of(&x)?;
+    let rank = x.rank()?;
     let axis = rank.axis(node.attributes.int("axis", 1)?)?;
     let gamma = match node.attributes.flag("fix_gamma", true)? {
         true => node.constant_like(&gamma, gamma.dtype(), 1.0)?,

@@ -10,10 +10,8 @@ use lodstone_schema::numbers::Axis;
 use super::elementwise::{Binary, hypot, modulo};
 use super::functions::{cbrt, expm1, log1p, logarithm, truncated};
 use crate::mxnet::attributes::wrong;
-use crate::mxnet::node::{
-    Node, Outcome, Rule, axis_of, place_in, product, rank, rank_of, required_dim,
-};
-use crate::onnx::{Value, int, text};
+use crate::mxnet::node::{Node, Outcome, Rule, axis_of, place_in, product, rank};
+use crate::onnx::{Size, Value, int, text};
 
 /// A function of one value.
 type Unary = fn(&mut Node<'_>, &Value) -> Outcome;
@@ -279,11 +277,16 @@ fn variance(node: &mut Node<'_>, takes_root: bool) -> Outcome {
     let square = node.mul(&distance, &distance)?;
     let mut y = reduced(node, "ReduceMean", &square, &axes, keeps)?;
     if correction != 0 {
-        let dims = axes.iter().map(|axis| required_dim(&x, *axis)).collect::<Outcome<Vec<_>>>()?;
-        let count = product(&dims)?;
-        #[expect(clippy::cast_precision_loss, reason = "the factor is rounded")]
-        let factor = count as f64 / count.saturating_sub(correction) as f64;
-        y = node.times(&y, factor)?;
+        let mut count = Size::Known(1);
+        for axis in &axes {
+            let dim = node.size_of(&x, *axis)?;
+            count = node.product_of(&count, &dim)?;
+        }
+        let rest = node.difference_of(&count, &Size::Known(correction))?;
+        let (count, rest) = (node.scalar_of(&count)?, node.scalar_of(&rest)?);
+        let (count, rest) = (node.cast(&count, y.dtype())?, node.cast(&rest, y.dtype())?);
+        let factor = node.div(&count, &rest)?;
+        y = node.mul(&y, &factor)?;
     }
     if takes_root { node.call("Sqrt", &[&y], []) } else { Ok(y) }
 }
@@ -418,7 +421,7 @@ fn nonzero(node: &mut Node<'_>) -> Outcome {
 
 fn move_axes(node: &mut Node<'_>) -> Outcome {
     let [x] = node.exactly()?;
-    let rank = rank_of(&x)?;
+    let rank = x.rank()?;
     let places = |name: &str| {
         let axes = node.attributes.required_ints(name)?;
         axes.iter().map(|axis| rank.axis(*axis)).collect::<Outcome<Vec<_>>>()
@@ -457,13 +460,7 @@ fn roll(node: &mut Node<'_>) -> Outcome {
     let mut y = flat;
     for (axis, shift) in axes.iter().zip(shifts.iter().cycle()) {
         let axis = axis_of(&y, *axis)?;
-        let dim = required_dim(&y, axis)?;
-        if dim == 0 {
-            continue;
-        }
-        let first = shift.wrapping_neg().rem_euclid(dim);
-        let (end, start) = (node.slice(&y, axis, first, dim)?, node.slice(&y, axis, 0, first)?);
-        y = node.concat(&[&end, &start], axis)?;
+        y = node.rolled(&y, axis, &Size::Known(*shift))?;
     }
     node.reshape_as(&y, &x)
 }
@@ -512,7 +509,7 @@ fn tensor_product_of_last(node: &mut Node<'_>) -> Outcome {
 
 /// Sums over pairs of axes; the result has the other axes of the left operand, then those of the right one.
 fn contracted(node: &mut Node<'_>, a: &Value, b: &Value, left: &[i64], right: &[i64]) -> Outcome {
-    let (a_rank, b_rank) = (rank_of(a)?.count(), rank_of(b)?.count());
+    let (a_rank, b_rank) = (a.rank()?.count(), b.rank()?.count());
     if left.len() != right.len() || a_rank + b_rank > 26 {
         return Err("expected as many axes on the left as on the right".into());
     }

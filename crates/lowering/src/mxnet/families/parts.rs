@@ -5,7 +5,7 @@ use lodstone_schema::numbers::{Axis, length};
 use lodstone_schema::places::at_mut;
 
 use crate::mxnet::attributes::wrong;
-use crate::mxnet::node::{Node, Outcome, Rule, axis_of, dim_of, place_in, rank, rank_of};
+use crate::mxnet::node::{Node, Outcome, Rule, axis_of, dim_of, place_in, rank};
 use crate::onnx::indexing::{BEYOND, Bounds, Pad, Padding, Sections, Span};
 use crate::onnx::{Size, Value};
 
@@ -181,7 +181,7 @@ fn broadcast_axis(node: &mut Node<'_>) -> Outcome {
     }
     let mut dims = vec![1; x.rank()?.count()];
     for (axis, size) in axes.iter().zip(sizes) {
-        let axis = rank_of(&x)?.axis(*axis)?;
+        let axis = x.rank()?.axis(*axis)?;
         check_one(&x, axis.number())?;
         *at_mut(&mut dims, axis.index())? = size;
     }
@@ -222,10 +222,10 @@ fn broadcast_like(node: &mut Node<'_>) -> Outcome {
             if rank(&x)? != rank(&like)? {
                 return Err(format!("expected rank {}, found {}", rank(&like)?, rank(&x)?).into());
             }
-            rank_of(&x)?.axes().map(|axis| (axis, axis)).collect()
+            x.rank()?.axes().map(|axis| (axis, axis)).collect()
         }
         (Some(left), Some(right)) if left.len() == right.len() => {
-            let (of_x, of_like) = (rank_of(&x)?, rank_of(&like)?);
+            let (of_x, of_like) = (x.rank()?, like.rank()?);
             let pair = |(left, right): (i64, i64)| Ok((of_x.axis(left)?, of_like.axis(right)?));
             left.into_iter().zip(right).map(pair).collect::<Outcome<_>>()?
         }
@@ -274,7 +274,7 @@ fn repeat(node: &mut Node<'_>) -> Outcome {
         Some(axis) => (x.clone(), axis),
         None => (node.recoded(&x, &[-1])?, 0),
     };
-    let rank = rank_of(&x)?;
+    let rank = x.rank()?;
     let axis = rank.axis(axis)?;
     let spread = node.unsqueeze(&x, &[axis.number() + 1])?;
     let mut reps = vec![1; rank.count() + 1];

@@ -1,6 +1,5 @@
 //! Comparison and sampling of patches: correlation and deformable convolution.
 
-use lodstone_model::Attribute;
 use lodstone_schema::numbers::length;
 
 use super::conv::{dilated, groups};
@@ -23,9 +22,6 @@ pub(super) const RULES: &[(&str, Rule)] = &[
 
 /// The maximum number of displacements: each becomes operators.
 const MAX_DISPLACEMENTS: i64 = 1 << 12;
-
-/// The maximum number of channels of patches.
-const MAX_CHANNELS: i64 = 1 << 16;
 
 /// The mean product (or difference) of patches with displaced patches of another image; a channel for each
 /// displacement.
@@ -197,24 +193,7 @@ fn deformable(node: &mut Node<'_>, is_modulated: bool) -> Outcome {
 fn image_to_columns(node: &mut Node<'_>) -> Outcome {
     let [x] = node.exactly()?;
     let windows = dilated(node)?;
-    let taps = product(&windows.kernel())?;
-    let channels = required_dim(&x, 1)?;
-    let parts = product(&[channels, taps])?;
-    if parts > MAX_CHANNELS {
-        return Err(format!("{channels} channels of {taps} taps are too many").into());
-    }
-    // Each filter takes one tap of its channel.
-    let places = node.range(taps)?;
-    let column = node.unsqueeze(&places, &[1])?;
-    let marks = node.call("Equal", &[&column, &places], [])?;
-    let marks = node.cast(&marks, x.dtype())?;
-    let reps = node.longs(&[channels, 1]);
-    let filters = node.call("Tile", &[&marks, &reps], [])?;
-    let filters = node.reshape_to(&filters, &[vec![parts, 1], windows.kernel()].concat())?;
-    let [strides, dilations, pads] = of_columns(&windows);
-    let attributes = [strides, dilations, pads, int("group", channels)];
-    let y = node.call("Conv", &[&x, &filters], attributes)?;
-    node.reshape_to(&y, &[0, parts, -1])
+    node.columns(&x, &windows)
 }
 
 /// Adds patches to the image that they come from.
@@ -223,14 +202,7 @@ fn columns_to_image(node: &mut Node<'_>) -> Outcome {
     let windows = dilated(node)?;
     let size = node.each("output_size", windows.rank(), 1, 1)?;
     product(&size)?;
-    let (size, kernel) = (node.longs(&size), node.longs(&windows.kernel()));
-    node.call("Col2Im", &[&x, &size, &kernel], of_columns(&windows))
-}
-
-/// Returns the attributes of windows whose size is an operand.
-fn of_columns(windows: &Windows) -> [Attribute; 3] {
-    let (strides, dilations) = (windows.strides(), windows.dilations());
-    [ints("strides", &strides), ints("dilations", &dilations), windows.pads().attribute()]
+    node.summed_columns(&x, &size, &windows)
 }
 
 impl Node<'_> {

@@ -4,7 +4,7 @@ use lodstone_model::{Attribute, DType};
 use lodstone_schema::onnx::dtype::code;
 
 use crate::mxnet::attributes::wrong;
-use crate::mxnet::node::{Node, Outcome, Rule, product, rank, rank_of};
+use crate::mxnet::node::{Node, Outcome, Rule, product, rank};
 use crate::onnx::{Value, float, int, ints};
 
 pub(super) const RULES: &[(&str, Rule)] = &[
@@ -138,7 +138,7 @@ fn sampled<const N: usize>(
     let dtype = node.attributes.dtype("dtype")?;
     product(&shape)?;
     let first = given.first().ok_or("a parameter is missing")?;
-    let (dtype, before) = (dtype.unwrap_or(first.dtype()), rank_of(first)?);
+    let (dtype, before) = (dtype.unwrap_or(first.dtype()), first.rank()?);
     let axes: Vec<i64> = (before.number()..).take(shape.len()).collect();
     let mut wide = Vec::new();
     for value in &given {

@@ -3,8 +3,8 @@
 use lodstone_model::DType;
 
 use crate::mxnet::attributes::wrong;
-use crate::mxnet::node::{Node, Outcome, Rule, axis_of, required_dim};
-use crate::onnx::{Value, int};
+use crate::mxnet::node::{Node, Outcome, Rule, axis_of};
+use crate::onnx::{Size, Value, int};
 
 pub(super) const RULES: &[(&str, Rule)] =
     &[("argsort", Rule::One(argsort)), ("sort", Rule::One(sort)), ("topk", Rule::Many(top_k))];
@@ -26,10 +26,10 @@ fn ordered(
     node: &mut Node<'_>,
     x: &Value,
     axis: i64,
-    count: i64,
+    count: &Size,
     ascends: bool,
 ) -> Outcome<[Value; 2]> {
-    let count = node.longs(&[count]);
+    let count = node.list_of(std::slice::from_ref(count))?;
     let attributes = [int("axis", axis), int("largest", i64::from(!ascends))];
     node.emit_all("TopK", &[Some(x), Some(&count)], attributes)
 }
@@ -37,8 +37,8 @@ fn ordered(
 fn sort(node: &mut Node<'_>) -> Outcome {
     let (x, axis) = operand(node)?;
     let ascends = node.attributes.flag("is_ascend", true)?;
-    let count = required_dim(&x, axis)?;
-    let [values, _] = ordered(node, &x, axis, count, ascends)?;
+    let count = node.size_of(&x, axis)?;
+    let [values, _] = ordered(node, &x, axis, &count, ascends)?;
     Ok(values)
 }
 
@@ -46,8 +46,8 @@ fn argsort(node: &mut Node<'_>) -> Outcome {
     let (x, axis) = operand(node)?;
     let ascends = node.attributes.flag("is_ascend", true)?;
     let dtype = node.attributes.dtype("dtype")?.unwrap_or(DType::Float32);
-    let count = required_dim(&x, axis)?;
-    let [_, places] = ordered(node, &x, axis, count, ascends)?;
+    let count = node.size_of(&x, axis)?;
+    let [_, places] = ordered(node, &x, axis, &count, ascends)?;
     node.cast(&places, dtype)
 }
 
@@ -58,12 +58,12 @@ fn top_k(node: &mut Node<'_>) -> Outcome<Vec<Value>> {
     let kinds = ["indices", "value", "mask", "both"];
     let kind = node.attributes.word("ret_typ", &kinds, "indices")?;
     let dtype = node.attributes.dtype("dtype")?.unwrap_or(DType::Float32);
-    let (all, count) = (required_dim(&x, axis)?, node.attributes.int("k", 1)?);
-    if count > all {
+    let (all, count) = (node.size_of(&x, axis)?, node.attributes.int("k", 1)?);
+    if all.known().is_some_and(|all| count > all) {
         return Err(wrong("k", &format!("at most {all}"), &count.to_string()));
     }
-    let count = if count < 1 { all } else { count };
-    let [values, places] = ordered(node, &x, axis, count, ascends)?;
+    let count = if count < 1 { all } else { Size::Known(count) };
+    let [values, places] = ordered(node, &x, axis, &count, ascends)?;
     Ok(match kind {
         "value" => vec![values],
         "both" => vec![values, node.cast(&places, dtype)?],

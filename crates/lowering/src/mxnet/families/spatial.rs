@@ -6,8 +6,8 @@ use lodstone_store::Blob;
 
 use crate::mxnet::attributes::wrong;
 use crate::mxnet::node::{MAX_PARTS, Node, Outcome, Rule, product, rank, required_dim};
+use crate::onnx::adaptive::Pooled;
 use crate::onnx::resizing::{Extent, Filter, Places, Resize, Rounding};
-use crate::onnx::windows::bins;
 use crate::onnx::{Precision, Size, Value, int, ints, text};
 
 pub(super) const RULES: &[(&str, Rule)] = &[
@@ -148,36 +148,7 @@ fn adaptive_mean(node: &mut Node<'_>) -> Outcome {
     if height < 1 || width < 1 {
         return Err(wrong("output_size", "positive numbers", &format!("{size:?}")));
     }
-    if (height, width) == (1, 1) {
-        return node.call("GlobalAveragePool", &[&x], []);
-    }
-    let (rows, columns) = image_size(&x)?;
-    if rows % height == 0 && columns % width == 0 && rows > 0 && columns > 0 {
-        let cell = [rows / height, columns / width];
-        let attributes = [ints("kernel_shape", &cell), ints("strides", &cell)];
-        return node.call("AveragePool", &[&x], attributes);
-    }
-    let left = cells(node, height, rows)?;
-    let right = cells(node, width, columns)?;
-    let (left, right) = (node.cast(&left, x.dtype())?, node.cast(&right, x.dtype())?);
-    let right = node.turned(&right)?;
-    let y = node.call("MatMul", &[&left, &x], [])?;
-    node.call("MatMul", &[&y, &right], [])
-}
-
-/// A matrix whose rows compute the means of cells.
-fn cells(node: &mut Node<'_>, count: i64, dim: i64) -> Outcome {
-    let all = product(&[count, dim])?;
-    if all > MAX_PARTS * 256 || dim < 1 {
-        return Err(format!("{count} cells of {dim} elements are too many").into());
-    }
-    let mut values = Vec::new();
-    for cell in bins(count, dim)? {
-        #[expect(clippy::cast_precision_loss, reason = "cells are small")]
-        let share = 1.0 / (cell.end - cell.start).max(1) as f32;
-        values.extend((0..dim).map(|at| if cell.contains(&at) { share } else { 0.0 }));
-    }
-    Ok(node.floats(&values, &[count.unsigned_abs(), dim.unsigned_abs()]))
+    node.adaptive_pool(&x, &[Size::Known(height), Size::Known(width)], Pooled::Mean)
 }
 
 fn up_sampling(node: &mut Node<'_>) -> Outcome {

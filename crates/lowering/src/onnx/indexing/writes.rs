@@ -6,7 +6,7 @@
 use lodstone_model::{Attribute, DType};
 
 use super::Made;
-use crate::onnx::required::product;
+use crate::onnx::required::{product, required_dim};
 use crate::onnx::{Graph, Value, int, text};
 
 /// What is written to an element that has a value.
@@ -104,7 +104,7 @@ impl Graph {
         [start, end]: [i64; 2],
         new: &Value,
     ) -> Made {
-        let dim = self.known_dim(x, axis)?;
+        let dim = required_dim(x, axis)?;
         if !(0 <= start && start <= end && end <= dim) {
             return Err(format!("elements from {start} to {end} exceed a dim of {dim}").into());
         }

@@ -6,7 +6,6 @@
 //! | transposed convolution | output gradient, convolved                    | output gradient, convolved with the input      |
 
 use super::super::operator::{Operator, Outcome, Rule};
-use super::super::pool::padded;
 use crate::onnx::layout::Layout;
 use crate::onnx::windows::{Padding, Pads, Windows};
 use crate::onnx::{Value, int, ints};
@@ -74,10 +73,10 @@ impl Filters {
         match crops {
             // Windows that lie in the padding: ONNX does not crop what it adds.
             true => {
-                let wide = padded(op, &whole, &more, 0.0)?;
-                padded(op, &wide, &less, 0.0)
+                let wide = op.pad_images(&whole, &more, 0.0)?;
+                op.pad_images(&wide, &less, 0.0)
             }
-            false => padded(op, &whole, &pads, 0.0),
+            false => op.pad_images(&whole, &pads, 0.0),
         }
     }
 

@@ -33,7 +33,7 @@ pub(super) const RULES: &[(&str, Rule)] = &[
         let kept = kept.first();
         op.put_gradient("X", kept.ok_or_else(|| Finding::internal("a rule has no output"))?)
     }),
-    ("unfold_grad", |op| moved(op, arrange::unfold, "X", "Y")),
+    ("unfold_grad", |op| moved(op, super::super::patches::unfold, "X", "Y")),
 ];
 
 fn pairs(paddings: &[i64]) -> Outcome<Vec<[i64; 2]>> {

@@ -6,9 +6,8 @@ use lodstone_model::DType;
 use lodstone_schema::numbers::{exact, length};
 
 use super::super::operator::{Operator, Outcome, Rule};
-use super::super::pool::{Pool, padded};
 use super::reduce::spread;
-use crate::onnx::windows::bins;
+use crate::onnx::adaptive::bins;
 use crate::onnx::{Value, int};
 
 pub(super) const RULES: &[(&str, Rule)] = &[
@@ -79,17 +78,16 @@ fn counting(op: &mut Operator<'_>, tops: &Value, given: &Value) -> Outcome<Value
 /// The gradient of the maximum of each window: the first of equal elements gets it.
 fn maxima(op: &mut Operator<'_>, x: &Value, given: &Value) -> Outcome<Value> {
     let size = op.ints("ksize")?;
-    let pool = Pool::of(op, x, &size, true)?;
-    let [tops, places] = op.emit_all("MaxPool", &[Some(&pool.x)], pool.attributes)?;
+    let pool = op.pool_of(x, &size)?;
+    let (pads, windows) = (pool.whole()?.pads(), pool.whole()?.bare());
+    let whole = op.pad_images(x, &pads, f32::MIN.into())?;
+    let [tops, places] = op.emit_all("MaxPool", &[Some(&whole)], windows.of_pools(false))?;
     let given = counting(op, &tops, given)?;
-    let (list, places) = (op.reshape(&pool.x, &[-1])?, op.reshape(&places, &[-1])?);
+    let (list, places) = (op.reshape(&whole, &[-1])?, op.reshape(&places, &[-1])?);
     let given = op.reshape(&given, &[-1])?;
     let sums = op.scattered(&list, &places, &given, 0)?;
-    let sums = op.reshape_as(&sums, &pool.x)?;
-    match pool.around {
-        None => Ok(sums),
-        Some(pads) => padded(op, &sums, &pads.undone(), 0.0),
-    }
+    let sums = op.reshape_as(&sums, &whole)?;
+    op.pad_images(&sums, &pads.undone(), 0.0)
 }
 
 /// The elements of the tensor that a window covers along a dim, and the number by which its sum is divided.
@@ -113,7 +111,7 @@ fn means(op: &mut Operator<'_>, x: &Value, given: &Value, is_global: bool) -> Ou
         let share = op.div(given, &count)?;
         return spread(op, &share, x);
     }
-    let all = along(op, dims, found)?;
+    let all = along(op, x, [dims, found])?;
     let mut y = given.clone();
     for (axis, (windows, dim)) in (2..).zip(all.iter().zip(dims)) {
         y = over(op, &y, axis, windows, *dim)?;
@@ -122,7 +120,7 @@ fn means(op: &mut Operator<'_>, x: &Value, given: &Value, is_global: bool) -> Ou
 }
 
 /// Returns the windows along each dim.
-fn along(op: &Operator<'_>, dims: &[i64], found: &[i64]) -> Outcome<Vec<Vec<Share>>> {
+fn along(op: &Operator<'_>, x: &Value, [dims, found]: [&[i64]; 2]) -> Outcome<Vec<Vec<Share>>> {
     if op.flag("adaptive")? {
         let shares = |(dim, count): (&i64, &i64)| {
             let share = |bin: Range<i64>| Share { count: bin.end - bin.start, inside: bin };
@@ -130,9 +128,9 @@ fn along(op: &Operator<'_>, dims: &[i64], found: &[i64]) -> Outcome<Vec<Vec<Shar
         };
         return dims.iter().zip(found).map(shares).collect();
     }
-    let windows = op.pool_windows(&op.each("ksize", dims.len())?, Some(dims))?;
+    let pool = op.pool_of(x, &op.each("ksize", dims.len())?)?;
     let divisor = op.divisor()?;
-    let shares = windows.over(dims)?.zip(found).map(|((window, dim), count)| {
+    let shares = pool.windows.over(dims)?.zip(found).map(|((window, dim), count)| {
         let divisors = window.divisors(dim, *count, divisor)?;
         // A window without elements has no gradient.
         let share = |(number, divisor): (i64, i64)| Share {

@@ -1,6 +1,7 @@
 //! Gradients of operators that reshape, transpose, concatenate or repeat tensors.
 
 use super::super::operator::{Operator, Outcome, Rule};
+use crate::onnx::required::required_dim;
 use crate::onnx::{Value, int};
 
 pub(super) const RULES: &[(&str, Rule)] = &[
@@ -60,7 +61,7 @@ fn concat(op: &mut Operator<'_>) -> Outcome {
     let (inputs, given) = (op.inputs("X")?, op.gradient("Out")?);
     let axis = op.axis("AxisTensor", "axis")?;
     let axis = op.place(axis, &given)?;
-    let sizes = inputs.iter().map(|input| op.known_dim(input, axis));
+    let sizes = inputs.iter().map(|input| required_dim(input, axis));
     let sizes = sizes.collect::<Outcome<Vec<_>>>()?;
     let parts = op.longs(&sizes);
     let made = op.emit("Split", &[Some(&given), Some(&parts)], [int("axis", axis)], sizes.len())?;

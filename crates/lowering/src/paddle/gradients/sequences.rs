@@ -6,6 +6,7 @@ use super::super::sequences::{Steps, ahead, level, weighted};
 use super::moved;
 use crate::onnx::Size;
 use crate::onnx::indexing::Sections;
+use crate::onnx::required::required_dim;
 
 pub(super) const RULES: &[(&str, Rule)] = &[
     ("add_position_encoding_grad", scaled),
@@ -23,7 +24,7 @@ pub(super) const RULES: &[(&str, Rule)] = &[
 /// The gradient of a row comes from those behind it; that of a row of the filter from all rows.
 fn look_ahead(op: &mut Operator<'_>) -> Outcome {
     let (x, filter, given) = (op.input("X")?, op.input("Filter")?, op.gradient("Out")?);
-    let (count, width) = (op.known_dim(&filter, 0)?, op.known_dim(&filter, 1)?);
+    let (count, width) = (required_dim(&filter, 0)?, required_dim(&filter, 1)?);
     if op.wants_gradient("X") {
         let parts = ahead(op, &given, count, true)?;
         let sum = weighted(op, &parts, &filter)?;
@@ -61,7 +62,7 @@ fn alike(op: &mut Operator<'_>) -> Outcome {
 fn concat(op: &mut Operator<'_>) -> Outcome {
     let (inputs, rows, _) = concatenated(op)?;
     let given = op.gradient("Out")?;
-    let sizes = inputs.iter().map(|input| op.known_dim(input, 0)).collect::<Outcome<Vec<_>>>()?;
+    let sizes = inputs.iter().map(|input| required_dim(input, 0)).collect::<Outcome<Vec<_>>>()?;
     let zeros = op.constant_like(&given, given.dtype(), 0.0)?;
     let all = op.put_rows(&zeros, &rows, &given, "none")?;
     let sizes = sizes.into_iter().map(Size::Known).collect();
@@ -85,7 +86,7 @@ fn scatter(op: &mut Operator<'_>) -> Outcome {
 fn unpad(op: &mut Operator<'_>) -> Outcome {
     let (x, given) = (op.input("X")?, op.gradient("Out")?);
     let level = level(op, "Out@GRAD")?;
-    let width = op.known_dim(&x, 1)?;
+    let width = required_dim(&x, 1)?;
     let graph = &mut **op;
     let steps = Steps::of(graph, &level, width)?;
     let y = steps.padded(graph, &given, 0.0)?;

@@ -5,7 +5,7 @@ use lodstone_model::DType;
 use super::unary::largest;
 use crate::onnx::{Value, float, int, text};
 use crate::torch::arguments::{Number, wrong};
-use crate::torch::node::{Node, Outcome, Rule, axis_of, dims_along, rank, rank_of};
+use crate::torch::node::{Node, Outcome, Rule, axis_of, dims_along, rank};
 use crate::torch::promote::{Category, category};
 
 pub(super) const RULES: &[(&str, Rule)] = &[
@@ -131,7 +131,7 @@ fn rrelu_with_noise(node: &mut Node<'_>) -> Outcome<Vec<Value>> {
 /// Slopes for each channel.
 fn prelu(node: &mut Node<'_>) -> Outcome {
     let (x, weight) = (node.tensor("self")?, node.tensor("weight")?);
-    let weight = node.reshape(&weight, &dims_along(rank_of(&x)?, 1))?;
+    let weight = node.reshape(&weight, &dims_along(x.rank()?, 1))?;
     node.call("PRelu", &[&x, &weight], [])
 }
 

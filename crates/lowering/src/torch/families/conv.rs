@@ -5,7 +5,7 @@ use lodstone_schema::numbers::length;
 use crate::onnx::windows::{Padding, Pads, Windows};
 use crate::onnx::{Value, int, ints};
 use crate::torch::arguments::wrong;
-use crate::torch::node::{BEYOND, Node, Outcome, Rule, rank, rank_of, required_dim};
+use crate::torch::node::{BEYOND, Node, Outcome, Rule, rank, required_dim};
 
 pub(super) const RULES: &[(&str, Rule)] = &[
     ("aten::_convolution", Rule::One(general)),
@@ -22,7 +22,7 @@ pub(super) const RULES: &[(&str, Rule)] = &[
 
 /// Returns the number of spatial dims of a weight.
 fn spatial(weight: &Value) -> Outcome<usize> {
-    let rank = rank_of(weight)?;
+    let rank = weight.rank()?;
     match rank.count() {
         count @ 3..=5 => Ok(count - 2),
         _ => Err(format!("expected a weight of rank 3 to 5, found {rank}").into()),
@@ -83,9 +83,10 @@ fn convolved(node: &mut Node<'_>, slot: &str, is_transposed: bool) -> Outcome {
     }
     attributes.push(int("group", groups));
     let kind = if is_transposed { "ConvTranspose" } else { "Conv" };
-    batched(node, &x, windows.rank(), |node, x| {
-        node.convolve(kind, [x, &weight], bias.as_ref(), attributes)
-    })
+    let [y] = batched(node, &x, windows.rank(), |node, x| {
+        node.convolve(kind, [x, &weight], bias.as_ref(), attributes).map(|y| [y])
+    })?;
+    Ok(y)
 }
 
 fn plain(node: &mut Node<'_>) -> Outcome {
@@ -102,20 +103,23 @@ fn general(node: &mut Node<'_>) -> Outcome {
 }
 
 /// Applies a function to images `[batch, channels, ..]`; one without a batch gets one for it.
-pub(super) fn batched(
+pub(super) fn batched<const N: usize>(
     node: &mut Node<'_>,
     x: &Value,
     spatial: usize,
-    act: impl FnOnce(&mut Node<'_>, &Value) -> Outcome,
-) -> Outcome {
+    act: impl FnOnce(&mut Node<'_>, &Value) -> Outcome<[Value; N]>,
+) -> Outcome<[Value; N]> {
     let wanted = length(spatial) + 2;
     match rank(x)? {
         found if found == wanted => act(node, x),
         found if found == wanted - 1 => {
             let one = node.unsqueeze(x, &[0])?;
-            let y = act(node, &one)?;
+            let mut results = act(node, &one)?;
             let axes = node.longs(&[0]);
-            node.call("Squeeze", &[&y, &axes], [])
+            for result in &mut results {
+                *result = node.call("Squeeze", &[&*result, &axes], [])?;
+            }
+            Ok(results)
         }
         found => Err(format!("expected data of rank {wanted}, found {found}").into()),
     }

@@ -7,7 +7,7 @@ use lodstone_schema::places::at_mut;
 
 use crate::onnx::{Value, int, text};
 use crate::torch::arguments::Number;
-use crate::torch::node::{Node, Outcome, Rule, axis_of, expect_rank, rank, rank_of};
+use crate::torch::node::{Node, Outcome, Rule, axis_of, expect_rank, rank};
 use crate::torch::promote::{Category, category};
 
 use super::binary::multiplied;
@@ -129,7 +129,7 @@ fn inner(node: &mut Node<'_>) -> Outcome {
     if rank(&left)? == 0 || rank(&right)? == 0 {
         return node.mul(&left, &right);
     }
-    let (a, b) = (rank_of(&left)?.last()?, rank_of(&right)?.last()?);
+    let (a, b) = (left.rank()?.last()?, right.rank()?.last()?);
     contracted(node, (&left, &[a]), (&right, &[b]))
 }
 
@@ -170,7 +170,7 @@ fn contracted(
     (left, left_axes): (&Value, &[Axis]),
     (right, right_axes): (&Value, &[Axis]),
 ) -> Outcome {
-    let (m, n) = (rank_of(left)?.count(), rank_of(right)?.count());
+    let (m, n) = (left.rank()?.count(), right.rank()?.count());
     if m + n > 52 {
         return Err("expected fewer dims".into());
     }
@@ -193,7 +193,7 @@ fn tensordot(node: &mut Node<'_>) -> Outcome {
     if a.len() != b.len() {
         return Err(format!("expected pairs of axes, found {a:?} and {b:?}").into());
     }
-    let (of_left, of_right) = (rank_of(&left)?, rank_of(&right)?);
+    let (of_left, of_right) = (left.rank()?, right.rank()?);
     let a = a.iter().map(|axis| of_left.axis(*axis)).collect::<Outcome<Vec<_>>>()?;
     let b = b.iter().map(|axis| of_right.axis(*axis)).collect::<Outcome<Vec<_>>>()?;
     contracted(node, (&left, &a), (&right, &b))

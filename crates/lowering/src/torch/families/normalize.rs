@@ -5,7 +5,7 @@ use lodstone_schema::numbers::{Axis, length};
 
 use crate::onnx::{Value, float};
 use crate::torch::arguments::{Number, Size, wrong};
-use crate::torch::node::{Node, Outcome, Rule, dim_of, dims_along, rank, rank_of, required_dim};
+use crate::torch::node::{Node, Outcome, Rule, dim_of, dims_along, rank, required_dim};
 use crate::torch::promote::float_type;
 
 pub(super) const RULES: &[(&str, Rule)] = &[
@@ -73,7 +73,7 @@ fn channelwise(
     weight: Option<Value>,
     bias: Option<Value>,
 ) -> Outcome {
-    let dims = dims_along(rank_of(x)?, 1);
+    let dims = dims_along(x.rank()?, 1);
     let given = [weight.as_ref(), bias.as_ref()];
     node.affine(x, given, |graph, vector| graph.reshape(vector, &dims))
 }
@@ -189,7 +189,7 @@ fn instance_norm(node: &mut Node<'_>) -> Outcome {
 fn weight_norm(node: &mut Node<'_>) -> Outcome {
     let (v, g) = (node.tensor("v")?, node.tensor("g")?);
     float_type(v.dtype())?;
-    let rank = rank_of(&v)?;
+    let rank = v.rank()?;
     let kept = match node.arguments.int("dim")? {
         -1 => None,
         dim => Some(rank.axis(dim)?),

@@ -7,7 +7,7 @@ use crate::onnx::indexing::{Bounds, Pad, Padding, Sections, Span};
 use crate::onnx::{Value, int};
 use crate::torch::arguments::{Item, Number, Size, wrong};
 use crate::torch::node::{
-    BEYOND, Node, Outcome, Rule, axes_of, axis_of, dim_of, place_in, rank, rank_of, required_dim,
+    BEYOND, Node, Outcome, Rule, axes_of, axis_of, dim_of, place_in, rank, required_dim,
 };
 use crate::torch::promote::{Operand, promoted};
 
@@ -113,7 +113,7 @@ fn stack(node: &mut Node<'_>) -> Outcome {
 }
 
 fn at_least(node: &mut Node<'_>, value: &Value, wanted: usize) -> Outcome {
-    match rank_of(value)?.count() {
+    match value.rank()?.count() {
         found if found >= wanted => Ok(value.clone()),
         0 => node.reshape(value, &vec![1; wanted]),
         _ => node.unsqueeze(value, &[0]),

@@ -8,7 +8,7 @@ use lodstone_model::DType;
 
 use crate::onnx::Value;
 use crate::onnx::quantization::{Bounds, Rounding, Scale};
-use crate::torch::node::{Node, Outcome, Rule, axis_of, dims_along, rank, rank_of};
+use crate::torch::node::{Node, Outcome, Rule, axis_of, dims_along, rank};
 
 pub(super) const RULES: &[(&str, Rule)] = &[
     ("aten::fake_quantize_per_channel_affine", Rule::One(without_mask)),
@@ -46,7 +46,7 @@ impl Steps {
         };
         if node.arguments.has("axis") {
             let axis = axis_of(x, node.arguments.int("axis")?)?;
-            let dims = dims_along(rank_of(x)?, axis);
+            let dims = dims_along(x.rank()?, axis);
             scale = node.reshape(&scale, &dims)?;
             zero_point = node.reshape(&zero_point, &dims)?;
         } else if rank(&scale)? == 1 {

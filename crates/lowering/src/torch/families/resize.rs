@@ -3,11 +3,12 @@
 use lodstone_model::DType;
 use lodstone_schema::{Code, Finding};
 
+use super::conv::batched;
 use crate::onnx::resizing::{Extent, Filter, Picks, Places, Resize, Rounding};
-use crate::onnx::windows::{self, Pads, Windows};
-use crate::onnx::{Precision, Value, int, ints, known_sizes, text};
+use crate::onnx::windows::{Pads, Windows};
+use crate::onnx::{Precision, Value, int, known_sizes, text};
 use crate::torch::arguments::{Size, wrong};
-use crate::torch::node::{Node, Outcome, Rule, dim_of, rank, rank_of, required_dim};
+use crate::torch::node::{Node, Outcome, Rule, dim_of};
 
 pub(super) const RULES: &[(&str, Rule)] = &[
     ("aten::_upsample_bicubic2d_aa", Rule::One(|node| resized(node, CUBIC_AA))),
@@ -92,7 +93,7 @@ impl Target {
 fn resized(node: &mut Node<'_>, how: Resize) -> Outcome {
     let name = if node.arguments.has("input") { "input" } else { "self" };
     let x = node.tensor(name)?;
-    let count = match rank_of(&x)?.count() {
+    let count = match x.rank()?.count() {
         rank @ 3..=5 => rank - 2,
         rank => return Err(format!("expected images of rank 3 to 5, found {rank}").into()),
     };
@@ -249,60 +250,15 @@ fn windows(node: &Node<'_>) -> Outcome<Windows> {
     Windows::new(&kernel, &stride, &dilation, &Pads::both(&padding))
 }
 
-/// Windows as columns: `[n, c, h, w]` to `[n, c * kh * kw, places]`.
 fn im2col(node: &mut Node<'_>) -> Outcome {
-    let x = node.tensor("self")?;
-    let windows = windows(node)?;
-    let is_single = rank(&x)? == 3;
-    let x = if is_single { node.unsqueeze(&x, &[0])? } else { x };
-    let (channels, height, width) =
-        (required_dim(&x, 1)?, required_dim(&x, 2)?, required_dim(&x, 3)?);
-    let counts = windows.counts(&[height, width], windows::Rounding::Down)?;
-    let ([kh, kw], [rows, columns]) = (pair(&windows.kernel())?, pair(&counts)?);
-    if rows.saturating_mul(columns).saturating_mul(kh * kw) > 1 << 24 {
-        return Err(format!("the image has {rows} by {columns} windows").into());
-    }
-    let pads = node.longs(&windows.pads().of_images());
-    let mut picked = node.call("Pad", &[&x, &pads], [])?;
-    // [kh * rows] and [kw * columns]
-    let bare = windows.bare();
-    let places = bare.iter().zip(counts).map(|(window, count)| {
-        let of_tap = |tap| (0..count).map(move |number| window.place(number, tap));
-        node.longs(&(0..window.kernel()).flat_map(of_tap).collect::<Vec<i64>>())
-    });
-    for (axis, places) in (2..).zip(places.collect::<Vec<_>>()) {
-        picked = node.gather(&picked, &places, axis)?;
-    }
-    let parts = node.reshape(&picked, &[-1, channels, kh, rows, kw, columns])?;
-    let turned = node.transpose(&parts, &[0, 1, 2, 4, 3, 5])?;
-    let y = node.reshape(&turned, &[-1, channels * kh * kw, rows * columns])?;
-    if !is_single {
-        return Ok(y);
-    }
-    let axes = node.longs(&[0]);
-    node.call("Squeeze", &[&y, &axes], [])
+    let (x, windows) = (node.tensor("self")?, windows(node)?);
+    let [y] = batched(node, &x, 2, |node, x| node.columns(x, &windows).map(|y| [y]))?;
+    Ok(y)
 }
 
 fn col2im(node: &mut Node<'_>) -> Outcome {
-    let x = node.tensor("self")?;
-    let windows = windows(node)?;
-    let output = node.arguments.ints("output_size")?;
-    let is_single = rank(&x)? == 2;
-    let x = if is_single { node.unsqueeze(&x, &[0])? } else { x };
-    let (output, kernel) = (node.longs(&output), node.longs(&windows.kernel()));
-    let attributes = [
-        ints("dilations", &windows.dilations()),
-        windows.pads().attribute(),
-        ints("strides", &windows.strides()),
-    ];
-    let y = node.call("Col2Im", &[&x, &output, &kernel], attributes)?;
-    if !is_single {
-        return Ok(y);
-    }
-    let axes = node.longs(&[0]);
-    node.call("Squeeze", &[&y, &axes], [])
-}
-
-fn pair(values: &[i64]) -> Outcome<[i64; 2]> {
-    values.try_into().map_err(|_| Finding::internal("a number was lost"))
+    let (x, windows) = (node.tensor("self")?, windows(node)?);
+    let size = node.arguments.ints("output_size")?;
+    let [y] = batched(node, &x, 1, |node, x| node.summed_columns(x, &size, &windows).map(|y| [y]))?;
+    Ok(y)
 }

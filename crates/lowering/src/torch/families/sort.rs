@@ -4,7 +4,7 @@ use lodstone_model::DType;
 
 use crate::onnx::{Value, int};
 use crate::torch::arguments::{Size, wrong};
-use crate::torch::node::{Node, Outcome, Rule, axis_of, dim_of, rank, required_dim};
+use crate::torch::node::{Node, Outcome, Rule, axis_of, dim_of, rank};
 
 pub(super) const RULES: &[(&str, Rule)] = &[
     ("aten::_unique2", Rule::Many(unique)),
@@ -103,42 +103,46 @@ fn kth(node: &mut Node<'_>) -> Outcome<Vec<Value>> {
         let place = node.long(0);
         return Ok(vec![x, place]);
     }
-    kth_of(node, &x, axis, k, keeps)
-}
-
-fn kth_of(node: &mut Node<'_>, x: &Value, axis: i64, k: i64, keeps: bool) -> Outcome<Vec<Value>> {
     if k < 1 {
         return Err(wrong("k", "a positive number", &k.to_string()));
     }
+    kth_of(node, &x, axis, &Size::Known(k - 1), keeps)
+}
+
+/// Returns the element at a place of the order along an axis, and its index.
+fn kth_of(
+    node: &mut Node<'_>,
+    x: &Value,
+    axis: i64,
+    place: &Size,
+    keeps: bool,
+) -> Outcome<Vec<Value>> {
     let count = node.size_of(x, axis)?;
     let (values, places) = ranked(node, x, axis, &count, (false, true))?;
-    let mut results = Vec::new();
-    for value in [values, places] {
-        let part = node.slice(&value, axis, k - 1, k)?;
-        results.push(match keeps {
-            true => part,
-            false => {
-                let axes = node.longs(&[axis]);
-                node.call("Squeeze", &[&part, &axes], [])?
-            }
-        });
-    }
-    Ok(results)
+    let place =
+        if keeps { node.list_of(std::slice::from_ref(place))? } else { node.scalar_of(place)? };
+    [values, places].iter().map(|value| node.gather(value, &place, axis)).collect()
 }
 
 /// The lower median.
 fn median(node: &mut Node<'_>) -> Outcome<Vec<Value>> {
-    let x = node.tensor("self")?;
-    if node.arguments.overload() == "" {
-        let flat = node.reshape(&x, &[-1])?;
-        let size = required_dim(&flat, 0)?;
-        let found = kth_of(node, &flat, 0, (size + 1) / 2, false)?;
-        return Ok(found.into_iter().take(1).collect());
+    let mut x = node.tensor("self")?;
+    let is_flat = node.arguments.overload() == "";
+    let (axis, keeps) = match is_flat {
+        true => (0, false),
+        false => (axis_of(&x, node.arguments.int("dim")?)?, node.arguments.flag("keepdim")?),
+    };
+    if is_flat {
+        x = node.reshape(&x, &[-1])?;
     }
-    let axis = axis_of(&x, node.arguments.int("dim")?)?;
-    let keeps = node.arguments.flag("keepdim")?;
-    let size = required_dim(&x, axis)?;
-    kth_of(node, &x, axis, (size + 1) / 2, keeps)
+    let size = node.size_of(&x, axis)?;
+    let last = node.difference_of(&size, &Size::Known(1))?;
+    let middle = node.quotient_of(&last, 2)?;
+    let mut found = kth_of(node, &x, axis, &middle, keeps)?;
+    if is_flat {
+        found.truncate(1);
+    }
+    Ok(found)
 }
 
 fn unique(node: &mut Node<'_>) -> Outcome<Vec<Value>> {
