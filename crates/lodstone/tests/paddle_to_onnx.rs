@@ -344,8 +344,6 @@ const NEED_DIMS: &[&str] = &[
     "density_prior_box",
     "gather",
     "layer_norm",
-    "max_pool2d_with_index",
-    "max_pool3d_with_index",
     "polygon_box_transform",
     "pool2d",
     "pool3d",

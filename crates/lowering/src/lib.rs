@@ -6,6 +6,7 @@
 //! | folder | translates |
 //! |---|---|
 //! | one for each framework | programs of the framework: a walk over the program, and a table of rules for each family of operators |
+//! | `frame` | what all walks have in common: names, blocks, control flow, coverage |
 //! | `onnx` | builds ONNX programs: operators, constants, names, and the inferred types of all values |
 //!
 //! A rule serves runs, where all dims are known, and exports, where some are. Rules emit the newest version of ONNX's
@@ -25,6 +26,7 @@
 #![deny(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic)]
 
 mod caffe2;
+mod frame;
 pub mod glow;
 pub mod mxnet;
 mod onnx;

@@ -38,6 +38,7 @@ use lodstone_model::{Model, Op, Report};
 use lodstone_schema::onnx::quoted;
 use lodstone_schema::{Finding, Findings, Origins, caffe2};
 
+use crate::frame;
 use crate::rules::{Rules, families};
 use crate::{LowerOptions, OperatorCoverage, RuleName};
 use node::Rule;
@@ -77,9 +78,9 @@ pub(crate) fn to_onnx(
     _: &LowerOptions,
     report: &mut Report,
 ) -> Result<(Model, Origins), Findings> {
-    let mut walk = Walk::new(model)?;
+    let mut walk = Walk::of(model, false)?;
     walk.nets();
-    walk.finish(report)
+    walk.finish(report, Walk::output, |_, _, _| ())
 }
 
 /// Tries to translate each operator of the main net.
@@ -87,9 +88,7 @@ pub(crate) fn to_onnx(
 /// # Errors
 /// If the model has no net.
 pub(crate) fn coverage(model: &Model) -> Result<Vec<OperatorCoverage>, Finding> {
-    let first = |findings: Findings| match findings.located.into_iter().next() {
-        Some(located) => located.finding.within(located.place),
-        None => Finding::internal("a net is rejected without a reason"),
-    };
-    Ok(Walk::new(model).map_err(first)?.coverage())
+    let mut walk = Walk::of(model, true).map_err(frame::first)?;
+    walk.nets();
+    Ok(walk.coverage())
 }

@@ -11,7 +11,7 @@ use lodstone_schema::onnx::quoted;
 
 use crate::onnx::layout::{CAFFE2, Layout};
 use crate::onnx::quantization::Grid;
-pub(super) use crate::onnx::required::{check_size, rank, required_dim};
+pub(super) use crate::onnx::required::{rank, required_dim};
 use crate::onnx::{Graph, Value};
 
 /// The result of a rule.

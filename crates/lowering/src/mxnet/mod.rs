@@ -22,7 +22,6 @@ mod attributes;
 mod control;
 mod equal;
 mod families;
-mod finish;
 mod node;
 mod ranks;
 mod scans;
@@ -32,7 +31,7 @@ use lodstone_model::{Model, Op, Report};
 use lodstone_schema::mxnet::real_name;
 use lodstone_schema::{Finding, Findings, Origins};
 
-use crate::{LowerOptions, OperatorCoverage, RuleName};
+use crate::{LowerOptions, OperatorCoverage, RuleName, frame};
 use walk::Walk;
 
 /// Returns the names of all rules.
@@ -61,9 +60,9 @@ pub(crate) fn to_onnx(
             .add("the options", "exports of MXNet programs have no custom operators and no LoD");
         return Err(findings);
     }
-    let mut walk = Walk::new(model)?;
+    let mut walk = Walk::of(model, false)?;
     walk.main();
-    walk.finish(report)
+    walk.finish(report, Walk::output, |walk, _, _| walk.check_parameters())
 }
 
 /// Tries to export each operator of the main program.
@@ -71,9 +70,7 @@ pub(crate) fn to_onnx(
 /// # Errors
 /// If the program contradicts itself as a whole.
 pub(crate) fn coverage(model: &Model) -> Result<Vec<OperatorCoverage>, Finding> {
-    let first = |findings: Findings| match findings.located.into_iter().next() {
-        Some(located) => located.finding.within(located.place),
-        None => Finding::internal("a program is rejected without a reason"),
-    };
-    Ok(Walk::new(model).map_err(first)?.coverage())
+    let mut walk = Walk::of(model, true).map_err(frame::first)?;
+    walk.main();
+    Ok(walk.coverage())
 }

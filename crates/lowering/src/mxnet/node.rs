@@ -7,9 +7,7 @@ use lodstone_schema::mxnet::{operator, real_name};
 use lodstone_schema::{Code, Finding};
 
 use super::attributes::Attributes;
-pub(super) use crate::onnx::required::{
-    MAX_ELEMENTS, check_size, dim_of, place_in, rank, required_dim,
-};
+pub(super) use crate::onnx::required::{MAX_ELEMENTS, dim_of, place_in, rank, required_dim};
 use crate::onnx::{Graph, Value};
 
 /// The result of a rule.

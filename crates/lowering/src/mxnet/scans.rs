@@ -6,22 +6,24 @@
 //! | `RNN` with `projection_size` | the projected hidden state, and the memory |
 //! | `_contrib_quantized_rnn` | the hidden state on the grid of the data, and the memory |
 
-use lodstone_model::{DType, Dim, Op};
+use lodstone_model::{DType, Op};
+use lodstone_schema::Finding;
 use lodstone_schema::numbers::length;
-use lodstone_schema::onnx::infer::ValueInfo;
 
 use super::attributes::{Attributes, wrong};
-use super::control::{ControlRule, check_read, scan};
+use super::control::{ControlRule, check_read};
 use super::families;
 use super::families::recurrent::{begun, network};
 use super::node::{Outcome, rank, required_dim};
 use super::walk::{Walk, apply};
+use crate::frame::Step;
+use crate::frame::control::Slices;
 use crate::onnx::quantization::{Bounds, Rounding, Scale};
 use crate::onnx::recurrence::{Cell, Network, Weights};
 use crate::onnx::{Graph, Value, int};
 
 pub(super) const RULES: &[(&str, ControlRule)] = &[
-    ("CTCLoss", |walk, op, inputs| Ok(Some(vec![ctc_loss(walk, op, &inputs)?]))),
+    ("CTCLoss", |walk, op, inputs| Ok(vec![ctc_loss(walk, op, &inputs)?])),
     ("RNN", recurrent),
     ("_contrib_quantized_rnn", quantized),
 ];
@@ -30,15 +32,11 @@ pub(super) const RULES: &[(&str, ControlRule)] = &[
 const IMPOSSIBLE: f64 = -1e30;
 
 /// A network whose hidden state is projected becomes a loop; any other has an operator.
-fn recurrent<'m>(
-    walk: &mut Walk<'m>,
-    op: &'m Op,
-    inputs: Vec<Value>,
-) -> Outcome<Option<Vec<Value>>> {
+fn recurrent<'m>(walk: &mut Walk<'m>, op: &'m Op, inputs: Vec<Value>) -> Step<Vec<Value>> {
     if Attributes::new(op).int_or_none("projection_size")?.is_none() {
         let rule = families::rule("RNN").ok_or("there is no rule")?;
         let inputs = inputs.into_iter().map(Some).collect();
-        return apply(&mut walk.graph, op, inputs, rule).map(Some);
+        return Ok(apply(&mut walk.graph, op, inputs, rule)?);
     }
     let attributes = Attributes::new(op);
     let network = network(&attributes)?;
@@ -47,14 +45,15 @@ fn recurrent<'m>(
             "use_sequence_length",
             "`False`: MXNet has no projection with lengths",
             "`True`",
-        ));
+        )
+        .into());
     }
     let returns_state = attributes.flag("state_outputs", false)?;
     check_read(&attributes)?;
     let [x, all, state, memory] = inputs.as_slice() else {
         return Err(format!("expected 4 inputs, found {}", inputs.len()).into());
     };
-    network_over_time(walk, op, &network, [x, all, state, memory], None, returns_state).map(Some)
+    network_over_time(walk, op, &network, [x, all, state, memory], None, returns_state)
 }
 
 /// The grid of integers that data and hidden states are rounded to.
@@ -79,11 +78,7 @@ impl Grid {
 
 /// An LSTM network of quantized data. Weights are rounded to signed bytes, with one scale for each gate and unit, which
 /// all layers share; hidden states are rounded like the data.
-fn quantized<'m>(
-    walk: &mut Walk<'m>,
-    op: &'m Op,
-    inputs: Vec<Value>,
-) -> Outcome<Option<Vec<Value>>> {
+fn quantized<'m>(walk: &mut Walk<'m>, op: &'m Op, inputs: Vec<Value>) -> Step<Vec<Value>> {
     let attributes = Attributes::new(op);
     let network = network(&attributes)?;
     attributes.ignore(&["quantized"]);
@@ -106,7 +101,7 @@ fn quantized<'m>(
     let x = graph.cast(x, DType::Float32)?;
     let x = grid.numbers(graph, &x)?;
     let given = [&x, all, state, memory];
-    network_over_time(walk, op, &network, given, Some(&grid), returns_state).map(Some)
+    network_over_time(walk, op, &network, given, Some(&grid), returns_state)
 }
 
 /// Runs an LSTM network: `[time, batch, features]` to `[time, batch, directions * hidden]`.
@@ -117,7 +112,7 @@ fn network_over_time<'m>(
     [x, all, state, memory]: [&Value; 4],
     grid: Option<&Grid>,
     returns_state: bool,
-) -> Outcome<Vec<Value>> {
+) -> Step<Vec<Value>> {
     if rank(x)? != 3 {
         return Err(format!("expected data of rank 3, found {}", rank(x)?).into());
     }
@@ -192,7 +187,7 @@ fn over_time<'m>(
     x: &Value,
     begin: [Value; 2],
     is_reverse: bool,
-) -> Outcome<[Value; 3]> {
+) -> Step<[Value; 3]> {
     let graph = &mut walk.graph;
     let gates = graph.input_gates(x, weights)?;
     let recurrent = graph.transpose(&weights.state, &[1, 0])?;
@@ -200,20 +195,20 @@ fn over_time<'m>(
         Some(projection) => Some(graph.transpose(projection, &[1, 0])?),
         None => None,
     };
-    let h = walk.block_input("hidden", ValueInfo::from(begin[0].value_type().clone()));
-    let c = walk.block_input("memory", ValueInfo::from(begin[1].value_type().clone()));
-    let dims = gates.shape()?.get(1..).unwrap_or_default().to_vec();
-    let own = walk.block_input("gates", ValueInfo::tensor(gates.dtype(), Some(dims)));
-    let (ops, results) = walk.apart(&op.name, |walk| {
+    let slices = Slices { data: &[gates], is_reverse };
+    let looped = walk.scan(&op.name, &begin, slices, |walk, own, parts| {
         let graph = &mut walk.graph;
+        let ([h, c], [gates]) = (own, parts) else {
+            return Err(Finding::internal("a state of a loop was lost").into());
+        };
         let before = match grid {
-            Some(grid) => grid.round(graph, &h)?,
+            Some(grid) => grid.round(graph, h)?,
             None => h.clone(),
         };
         let from = graph.call("MatMul", &[&before, &recurrent], [])?;
-        let all = graph.add(&own, &from)?;
+        let all = graph.add(gates, &from)?;
         let all = graph.split_gates(&Cell::LSTM, &all)?;
-        let [hidden, memory] = graph.lstm_step(all, &c)?;
+        let [hidden, memory] = graph.lstm_step(all, c)?;
         let hidden = match &projection {
             Some(projection) => graph.call("MatMul", &[&hidden, projection], [])?,
             None => hidden,
@@ -222,28 +217,14 @@ fn over_time<'m>(
             Some(grid) => grid.round(graph, &hidden)?,
             None => hidden,
         };
-        Ok([hidden.clone(), memory, hidden])
+        Ok((vec![hidden.clone(), memory], vec![hidden]))
     })?;
-    let time = x.shape()?.first().cloned().unwrap_or(Dim::Unknown);
-    let step = begin[0].shape()?.iter().cloned();
-    let out = ValueInfo::tensor(x.dtype(), Some(std::iter::once(time).chain(step).collect()));
-    let infos = begin.each_ref().map(|it| ValueInfo::from(it.value_type().clone()));
-    let infos = infos.into_iter().chain([out]).collect();
-    let [first, second] = &begin;
-    let made = scan(
-        walk,
-        op,
-        (ops, &[h, c, own], &results),
-        &[first, second, &gates],
-        1,
-        infos,
-        is_reverse,
-    )?;
-    made.try_into().map_err(|_| "a loop lost a result".into())
+    let all = [looped.states, looped.stacked].concat();
+    all.try_into().map_err(|_| Finding::internal("a loop lost a result").into())
 }
 
 /// The negative logarithm of the probability of labels, over all alignments: `[time, batch, classes]` to `[batch]`.
-fn ctc_loss(walk: &mut Walk<'_>, op: &Op, inputs: &[Value]) -> Outcome {
+fn ctc_loss(walk: &mut Walk<'_>, op: &Op, inputs: &[Value]) -> Step<Value> {
     let attributes = Attributes::new(op);
     let has_times = attributes.flag("use_data_lengths", false)?;
     let has_counts = attributes.flag("use_label_lengths", false)?;
@@ -340,38 +321,31 @@ fn ctc_loss(walk: &mut Walk<'_>, op: &Op, inputs: &[Value]) -> Outcome {
     let blank_row = graph.sub(&skip, &skip)?;
     let start = graph.add(&blank_row, &start)?;
 
-    let state = walk.block_input("paths", ValueInfo::from(start.value_type().clone()));
-    let dims = chances.shape()?.get(1..).unwrap_or_default().to_vec();
-    let chance = walk.block_input("chances", ValueInfo::tensor(DType::Float32, Some(dims)));
-    let number = walk.block_input("step", ValueInfo::tensor(DType::Int64, Some(Vec::new())));
-    let (ops, next) = walk.apart(&op.name, |walk| {
+    let slices = Slices { data: &[chances, numbers], is_reverse: false };
+    let looped = walk.scan(&op.name, &[start], slices, |walk, own, parts| {
         let graph = &mut walk.graph;
-        let own = graph.call("GatherElements", &[&chance, &spread], [int("axis", 1)])?;
-        let one = padded(graph, &state, 1, &never)?;
-        let two = padded(graph, &state, 2, &never)?;
+        let ([state], [chance, number]) = (own, parts) else {
+            return Err(Finding::internal("a state of a loop was lost").into());
+        };
+        let own = graph.call("GatherElements", &[chance, &spread], [int("axis", 1)])?;
+        let one = padded(graph, state, 1, &never)?;
+        let two = padded(graph, state, 2, &never)?;
         let two = graph.add(&two, &skip)?;
-        let most = graph.call("Max", &[&state, &one, &two], [])?;
-        let mut sum = None;
-        for path in [&state, &one, &two] {
+        let most = graph.call("Max", &[state, &one, &two], [])?;
+        let mut sum = graph.sub(state, &most)?;
+        sum = graph.call("Exp", &[&sum], [])?;
+        for path in [&one, &two] {
             let less = graph.sub(path, &most)?;
             let part = graph.call("Exp", &[&less], [])?;
-            sum = Some(match sum {
-                None => part,
-                Some(sum) => graph.add(&sum, &part)?,
-            });
+            sum = graph.add(&sum, &part)?;
         }
-        let sum = sum.ok_or("no paths")?;
         let sum = graph.call("Log", &[&sum], [])?;
         let next = graph.add(&most, &sum)?;
         let next = graph.add(&next, &own)?;
-        let is_there = graph.call("Less", &[&number, &times], [])?;
-        graph.choose(&is_there, &next, &state)
+        let is_there = graph.call("Less", &[number, &times], [])?;
+        Ok((vec![graph.choose(&is_there, &next, state)?], Vec::new()))
     })?;
-    let infos = vec![ValueInfo::from(start.value_type().clone())];
-    let inputs = [state, chance, number];
-    let given = [&start, &chances, &numbers];
-    let made = scan(walk, op, (ops, &inputs, &[next]), &given, 2, infos, false)?;
-    let paths = made.first().ok_or("a loop lost a result")?;
+    let paths = looped.states.first().ok_or("a loop lost a result")?;
     // The last label, or the blank after it.
     let graph = &mut walk.graph;
     let end = graph.times(&counts, 2.0)?;
@@ -386,5 +360,5 @@ fn ctc_loss(walk: &mut Walk<'_>, op: &Op, inputs: &[Value]) -> Outcome {
     let on_label = graph.choose(&is_none, &never, &on_label)?;
     let both = graph.concat(&[&on_blank, &on_label], 1)?;
     let total = graph.reduce("ReduceLogSumExp", &both, &[1], false)?;
-    graph.call("Neg", &[&total], [])
+    Ok(graph.call("Neg", &[&total], [])?)
 }

@@ -1,8 +1,8 @@
 //! Patches of images: the elements under each window as a column, and sums of columns as images.
 //!
 //! A column has the elements of all channels, one channel after the other. The conventions of windows are those of
-//! [`windows`](super::windows); a window that exceeds the padded image by less than a stride has a column in PaddlePaddle's
-//! `unfold` (`ConvOutputSize` divides as C does), and the operators of others fail there.
+//! [`windows`](super::windows); where a window exceeds the padded image by less than a stride, frameworks
+//! that divide as C does have a column, and others fail.
 
 use lodstone_model::Attribute;
 use lodstone_schema::Finding;

@@ -1,16 +1,16 @@
 //! Writes the ONNX program as a model.
 
-use std::collections::{HashMap, HashSet};
-use std::sync::Arc;
+use std::collections::HashSet;
 
-use lodstone_model::{Model, Op, Report, Var};
+use lodstone_model::{Model, Report};
 use lodstone_schema::onnx::quoted;
-use lodstone_schema::{Code, Finding, Findings, Origin, Origins};
+use lodstone_schema::{Findings, Origins};
 
 use super::arguments::{Arguments, Item};
-use super::node::{Node, Outcome};
-use super::walk::{Bound, Walk};
-use crate::onnx::{Value, blocks};
+use super::node::{Node, no_complex};
+use super::walk::{EMPTY, Walk};
+use crate::frame::Step;
+use crate::onnx::Value;
 
 /// The ending of the output that holds the next value of a parameter, buffer or input.
 const NEXT: &str = ".next";
@@ -34,69 +34,44 @@ impl Walk<'_> {
     ///
     /// # Errors
     /// All findings of the walk, and outputs that nothing computes.
-    pub(super) fn finish(mut self, report: &mut Report) -> Result<(Model, Origins), Findings> {
-        let names = self.program.blocks.first().map_or(&[][..], |main| &main.outputs);
-        let mut outputs: Vec<Value> = Vec::new();
-        let mut swapped = HashMap::new();
+    pub(super) fn written(self, report: &mut Report) -> Result<(Model, Origins), Findings> {
         let mut taken = Taken::default();
         let mut seen = 0;
-        for name in if self.findings.is_empty() { names } else { &[] } {
-            for op in self.graph.ops.iter().skip(seen) {
+        let output = |walk: &mut Self, name: &str, _: &[Value]| {
+            for op in walk.graph.ops.iter().skip(seen) {
                 taken.computed.extend(op.writes().map(str::to_owned));
             }
-            seen = self.graph.ops.len();
-            match self.output(name, &taken) {
-                Ok(value) => {
-                    let is_swapped = taken.is_intermediate(name) && !swapped.contains_key(name);
-                    if value.name() != name && is_swapped {
-                        swapped.insert(name.clone(), value.name().to_owned());
-                        swapped.insert(value.name().to_owned(), name.clone());
-                    } else if value.name() != name {
-                        report.warn(format!(
-                            "the output {} is named {}: an input, a parameter or another output has its name",
-                            quoted(name),
-                            quoted(value.name())
-                        ));
-                    }
-                    taken.outputs.insert(value.name().to_owned());
-                    outputs.push(value);
-                }
-                Err(finding) => self.findings.add(format!("the output {}", quoted(name)), finding),
+            seen = walk.graph.ops.len();
+            let value = walk.returned(name, &taken)?;
+            let is_swapped = taken.is_intermediate(name) && !walk.swapped.contains_key(name);
+            if value.name() != name && is_swapped {
+                walk.swapped.insert(name.to_owned(), value.name().to_owned());
+                walk.swapped.insert(value.name().to_owned(), name.to_owned());
             }
-        }
-        if self.findings.is_empty() {
-            self.next_states(&mut outputs, report);
-            self.check_values();
-        }
-        if !self.findings.is_empty() {
-            return Err(self.findings);
-        }
-        self.assemble(outputs, &swapped).map_err(|finding| {
-            let mut findings = Findings::default();
-            findings.add("the program", finding);
-            findings
-        })
+            taken.outputs.insert(value.name().to_owned());
+            Ok(value)
+        };
+        self.finish(report, output, Self::next_states)
     }
 
     /// Returns the value of an output, under a name that no other value has.
-    fn output(&mut self, name: &str, taken: &Taken) -> Outcome {
+    fn returned(&mut self, name: &str, taken: &Taken) -> Step<Value> {
         self.graph.begin(name);
         let mut scope = std::mem::take(&mut self.scope);
         let item = self.item(name, &mut scope);
         self.scope = scope;
         let value = match item? {
-            Some(Item::Tensor(value) | Item::Number(value)) => value,
-            Some(item @ Item::Constant(_)) => {
+            Item::Tensor(value) | Item::Number(value) => value,
+            item @ Item::Constant(_) => {
                 let number = item.number().ok_or("it is a constant that is no number")?;
-                let op = Op::default();
-                let mut node = Node::new(&mut self.graph, &op, Arguments::new(&op, Vec::new()));
+                let mut node =
+                    Node::new(&mut self.graph, &EMPTY, Arguments::new(&EMPTY, Vec::new()));
                 node.number_of(number.dtype(), number)?
             }
-            _ => return Err("nothing computes it".into()),
+            Item::Complex(_) => return Err(no_complex().into()),
+            Item::Absent => return Err("it is `None`".into()),
         };
-        if value.rank().is_err() {
-            return Err(Finding::new(Code::UnknownDims, "its rank must be known"));
-        }
+        value.rank()?;
         if value.name() == name && taken.is_intermediate(name) {
             return Ok(value);
         }
@@ -108,12 +83,13 @@ impl Walk<'_> {
         self.graph.begin(&name);
         // A value that an operator of its own computes keeps it.
         let copied = self.graph.call("Identity", &[&value], [])?;
-        self.graph.name(&copied, &name, &name)
+        Ok(self.graph.name(&copied, &name, &name)?)
     }
 
     /// Adds an output for each parameter, buffer and input that the program has written to.
     fn next_states(&mut self, outputs: &mut Vec<Value>, report: &mut Report) {
         let written: Vec<(String, Value)> = self
+            .dialect
             .tensors
             .bases
             .iter()
@@ -134,49 +110,5 @@ impl Walk<'_> {
                 quoted(&name)
             ));
         }
-    }
-
-    /// Reports inputs of unknown rank, which ONNX does not have, and parameters without a value that operators read.
-    fn check_values(&mut self) {
-        let is_open = |var: &&Var| var.value.tensor_type().is_none_or(|it| it.shape.is_none());
-        for var in self.inputs.iter().filter(is_open) {
-            let what = format!("the rank of `{}` must be known", var.name);
-            let place = format!("the input {}", quoted(&var.name));
-            self.findings.push(Finding::new(Code::UnknownDims, what).at(place));
-        }
-    }
-
-    /// Returns the model, with names `swapped`.
-    fn assemble(
-        self,
-        outputs: Vec<Value>,
-        swapped: &HashMap<String, String>,
-    ) -> Result<(Model, Origins), Finding> {
-        let origins = self.origins(swapped);
-        let ends = (self.inputs, outputs.as_slice());
-        let model = blocks::assembled(
-            self.model,
-            self.graph,
-            ends,
-            self.blocks,
-            &self.parameters,
-            swapped,
-        )?;
-        Ok((model, origins))
-    }
-
-    /// Returns the values of the result by the names of those of the program.
-    fn origins(&self, swapped: &HashMap<String, String>) -> Origins {
-        let mut origins = Origins::default();
-        for (name, bound) in &self.scope {
-            let value = match bound {
-                Bound::Tensor(reference) => &reference.value,
-                Bound::Number(value) => value,
-                _ => continue,
-            };
-            let value = swapped.get(value.name()).map_or(value.name(), String::as_str);
-            origins.insert(0, name, Origin::Value(Arc::from(value)));
-        }
-        origins
     }
 }

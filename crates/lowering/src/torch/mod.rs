@@ -40,7 +40,7 @@ mod walk;
 use lodstone_model::{Model, Op, Report};
 use lodstone_schema::{Finding, Findings, Origins};
 
-use crate::{LowerOptions, OperatorCoverage, RuleName};
+use crate::{LowerOptions, OperatorCoverage, RuleName, frame};
 pub(crate) use fixed::fix_inputs;
 use walk::Walk;
 
@@ -70,9 +70,9 @@ pub(crate) fn to_onnx(
         findings.add("the options", what);
         return Err(findings);
     }
-    let mut walk = Walk::new(model)?;
+    let mut walk = Walk::of(model, false)?;
     walk.main();
-    walk.finish(report)
+    walk.written(report)
 }
 
 /// Tries to export each operator of the main program.
@@ -80,9 +80,7 @@ pub(crate) fn to_onnx(
 /// # Errors
 /// If the program contradicts itself as a whole.
 pub(crate) fn coverage(model: &Model) -> Result<Vec<OperatorCoverage>, Finding> {
-    let first = |findings: Findings| match findings.located.into_iter().next() {
-        Some(located) => located.finding.within(located.place),
-        None => Finding::internal("a program is rejected without a reason"),
-    };
-    Ok(Walk::new(model).map_err(first)?.coverage())
+    let mut walk = Walk::of(model, true).map_err(frame::first)?;
+    walk.main();
+    Ok(walk.coverage())
 }

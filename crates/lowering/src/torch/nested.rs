@@ -1,16 +1,13 @@
 //! Blocks that an operator runs: as subgraphs, or as operators around it.
 
-use lodstone_schema::onnx::quoted;
-use lodstone_schema::{Code, Finding, Findings};
+use lodstone_schema::Findings;
 
 use super::arguments::{Arguments, Item};
-use super::node::{Node, Outcome};
+use super::node::Node;
 use super::tensors::Base;
 use super::walk::{Bound, EMPTY, Scope, Walk};
+use crate::frame::Step;
 use crate::onnx::Value;
-
-/// The maximum depth of subgraphs, as in ONNX's checker.
-const MAX_DEPTH: usize = 64;
 
 /// A state of a translation.
 pub(super) struct Mark {
@@ -21,15 +18,9 @@ pub(super) struct Mark {
 }
 
 impl<'m> Walk<'m> {
-    /// Translates the block that an operator runs, with its inputs bound; returns its outputs. Returns `None` if it could
-    /// not be translated, which has been reported.
-    pub(super) fn subgraph(
-        &mut self,
-        block: usize,
-        inputs: Vec<Bound<'m>>,
-    ) -> Outcome<Option<Vec<Value>>> {
-        let program = self.program;
-        let own = program.blocks.get(block).ok_or("a subgraph does not exist")?;
+    /// Translates the block that an operator runs, with its inputs bound; returns its outputs.
+    pub(super) fn subgraph(&mut self, block: usize, inputs: Vec<Bound<'m>>) -> Step<Vec<Value>> {
+        let own = self.program.blocks.get(block).ok_or("a subgraph does not exist")?;
         if own.inputs.len() != inputs.len() {
             let (expected, found) = (own.inputs.len(), inputs.len());
             return Err(format!("a subgraph has {expected} inputs, but gets {found}").into());
@@ -39,75 +30,41 @@ impl<'m> Walk<'m> {
     }
 
     /// Translates the block that an operator runs, in the scope of the block around it; returns its outputs.
-    pub(super) fn inner(
-        &mut self,
-        block: usize,
-        scope: &mut Scope<'m>,
-    ) -> Outcome<Option<Vec<Value>>> {
-        let around = self.tensors.bases.len();
-        let versions: Vec<u64> = self.tensors.bases.iter().map(|base| base.version).collect();
-        self.nested(block, scope)?;
-        let now = self.tensors.bases.iter().take(around).map(|base| base.version);
+    pub(super) fn inner(&mut self, block: usize, scope: &mut Scope<'m>) -> Step<Vec<Value>> {
+        let around = self.dialect.tensors.bases.len();
+        let versions: Vec<u64> =
+            self.dialect.tensors.bases.iter().map(|base| base.version).collect();
+        self.enter(block, scope)?;
+        let now = self.dialect.tensors.bases.iter().take(around).map(|base| base.version);
         if !now.eq(versions) {
             return Err(
                 "a subgraph writes to a tensor outside of it, which is not supported".into()
             );
         }
-        let program = self.program;
-        let names = program.blocks.get(block).map_or(&[][..], |own| &own.outputs);
+        let names = self.program.blocks.get(block).map_or(&[][..], |own| &own.outputs);
         let mut results = Vec::new();
         for name in names {
-            match self.item(name, scope)? {
-                Some(Item::Tensor(value) | Item::Number(value)) => results.push(value),
-                Some(item @ Item::Constant(_)) => {
+            results.push(match self.item(name, scope)? {
+                Item::Tensor(value) | Item::Number(value) => value,
+                item @ Item::Constant(_) => {
                     let number =
                         item.number().ok_or("a subgraph returns a constant that is no number")?;
                     let mut node =
                         Node::new(&mut self.graph, &EMPTY, Arguments::new(&EMPTY, Vec::new()));
-                    results.push(node.number_of(number.dtype(), number)?);
+                    node.number_of(number.dtype(), number)?
                 }
-                Some(Item::Absent) => return Err("a subgraph returns `None`".into()),
-                Some(Item::Complex(_)) => return Err("a subgraph returns a complex tensor".into()),
-                None => return Ok(None),
-            }
+                Item::Absent => return Err("a subgraph returns `None`".into()),
+                Item::Complex(_) => return Err("a subgraph returns a complex tensor".into()),
+            });
         }
-        Ok(Some(results))
+        Ok(results)
     }
 
     /// Translates the block that an operator runs into the operators around it; returns what its outputs stand for.
-    /// Returns `None` if it could not be translated, which has been reported.
-    pub(super) fn inlined(
-        &mut self,
-        block: usize,
-        scope: &mut Scope<'m>,
-    ) -> Outcome<Option<Vec<Bound<'m>>>> {
-        self.nested(block, scope)?;
-        let program = self.program;
-        let names = program.blocks.get(block).map_or(&[][..], |own| &own.outputs);
-        let mut results = Vec::new();
-        for name in names {
-            match scope.get(name) {
-                Some(Bound::Failed) => return Ok(None),
-                Some(bound) => results.push(bound.clone()),
-                None => return Err(format!("{} has no value", quoted(name)).into()),
-            }
-        }
-        Ok(Some(results))
-    }
-
-    /// Translates the operators of a block that an operator runs.
-    fn nested(&mut self, block: usize, scope: &mut Scope<'m>) -> Outcome<()> {
-        if self.depth >= MAX_DEPTH {
-            let deep = format!("subgraphs are nested deeper than {MAX_DEPTH}");
-            return Err(Finding::new(Code::Limit, deep));
-        }
-        if block >= self.program.blocks.len() {
-            return Err("a subgraph does not exist".into());
-        }
-        self.depth += 1;
-        self.operators(block, scope);
-        self.depth -= 1;
-        Ok(())
+    pub(super) fn inlined(&mut self, block: usize, scope: &mut Scope<'m>) -> Step<Vec<Bound<'m>>> {
+        self.enter(block, scope)?;
+        let names = self.program.blocks.get(block).map_or(&[][..], |own| &own.outputs);
+        names.iter().map(|name| scope.item(name).cloned()).collect()
     }
 
     /// Returns the state of the translation, to return to it.
@@ -115,7 +72,7 @@ impl<'m> Walk<'m> {
         Mark {
             ops: self.graph.ops.len(),
             blocks: self.blocks.len(),
-            bases: self.tensors.bases.clone(),
+            bases: self.dialect.tensors.bases.clone(),
             findings: self.findings.clone(),
         }
     }
@@ -129,7 +86,7 @@ impl<'m> Walk<'m> {
     pub(super) fn back_to(&mut self, mark: &Mark) -> Findings {
         self.graph.ops.truncate(mark.ops);
         self.blocks.truncate(mark.blocks);
-        self.tensors.bases.clone_from(&mark.bases);
+        self.dialect.tensors.bases.clone_from(&mark.bases);
         std::mem::replace(&mut self.findings, mark.findings.clone())
     }
 }

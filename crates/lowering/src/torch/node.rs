@@ -9,7 +9,7 @@ use lodstone_schema::numbers::Rank;
 use super::arguments::{Arguments, Item, Number, wrong};
 pub(super) use crate::onnx::indexing::BEYOND;
 pub(super) use crate::onnx::known_sizes;
-pub(super) use crate::onnx::required::{check_size, dim_of, place_in, product, rank, required_dim};
+pub(super) use crate::onnx::required::{dim_of, place_in, product, rank, required_dim};
 use crate::onnx::{Graph, Value};
 
 /// The result of a rule.

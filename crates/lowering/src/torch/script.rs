@@ -5,24 +5,25 @@
 //! | `prim::If` | `cond`; the blocks of two branches | `If`; with a known condition, the operators of a branch |
 //! | `prim::Loop` | `max_trip_count`, `cond`, `states`; the block of the body: (number, states) to (condition, states) | `Loop` |
 
-use lodstone_model::{AttributeValue, DType, Dim, Op, ValueType};
-use lodstone_schema::onnx::infer::{ValueInfo, common_type};
+use lodstone_model::{Attribute, AttributeValue, DType, Dim, Op, ValueType};
+use lodstone_schema::onnx::infer::ValueInfo;
 use lodstone_schema::{Code, Finding};
 
 use super::arguments::{Item, Number};
-use super::control::{body, like, type_of};
+use super::control::like;
 use super::list::List;
 use super::node::Outcome;
 use super::walk::{Bound, Scope, Walk};
+use crate::frame::control::type_of;
+use crate::frame::{At, Step};
 use crate::onnx::Value;
 use crate::rules::RuleName;
 
-/// The rule of an operator, in a block, that binds its results itself. It returns `false` if an operator of a subgraph could
-/// not be translated, which has been reported.
-pub(super) type ScriptRule = for<'m> fn(&mut Walk<'m>, Place<'m>, &mut Scope<'m>) -> Outcome<bool>;
+/// The rule of an operator that binds its results itself.
+pub(super) type ScriptRule = for<'m> fn(&mut Walk<'m>, Place<'m>, &mut Scope<'m>) -> Step;
 
-/// The index of a block, and an operator of it.
-type Place<'m> = (usize, &'m Op);
+/// An operator and its place.
+type Place<'m> = (At, &'m Op);
 
 const RULES: &[(&str, ScriptRule)] = &[
     ("aten::append", append),
@@ -48,13 +49,8 @@ const MAX_PASSES: usize = 4;
 const MAX_UNROLLED: i64 = 4096;
 const MAX_OPERATORS: usize = 1 << 20;
 
-/// Returns the only value in a slot; `None` if it could not be computed.
-fn only<'m>(
-    walk: &mut Walk<'m>,
-    op: &Op,
-    slot: &str,
-    scope: &mut Scope<'m>,
-) -> Outcome<Option<Item>> {
+/// Returns the only value in a slot.
+fn only<'m>(walk: &mut Walk<'m>, op: &Op, slot: &str, scope: &mut Scope<'m>) -> Step<Item> {
     match op.input(slot) {
         [name] => walk.item(name, scope),
         names => Err(format!("expected one value as `{slot}`, found {}", names.len()).into()),
@@ -62,28 +58,28 @@ fn only<'m>(
 }
 
 /// Makes a list of tensors, to which others are appended.
-fn construct<'m>(walk: &mut Walk<'m>, (_, op): Place<'m>, scope: &mut Scope<'m>) -> Outcome<bool> {
+fn construct<'m>(walk: &mut Walk<'m>, (_, op): Place<'m>, scope: &mut Scope<'m>) -> Step {
     let mut list = List::default();
     for name in op.input("self") {
-        let Some(item) = walk.item(name, scope)? else { return Ok(false) };
+        let item = walk.item(name, scope)?;
         list = list.with(walk.value(&item)?);
     }
     bind_all(op, vec![Bound::List(list)], scope);
-    Ok(true)
+    Ok(())
 }
 
 /// Appends a tensor to a list.
-fn append<'m>(walk: &mut Walk<'m>, (block, op): Place<'m>, scope: &mut Scope<'m>) -> Outcome<bool> {
-    let Some(element) = only(walk, op, "el", scope)? else { return Ok(false) };
+fn append<'m>(walk: &mut Walk<'m>, (block, op): Place<'m>, scope: &mut Scope<'m>) -> Step {
+    let element = only(walk, op, "el", scope)?;
     let element = walk.value(&element)?;
     if let [name] = op.input("self")
         && let Some(Bound::List(list)) = scope.get(name)
     {
         let list = list.with(element);
         bind_all(op, vec![Bound::List(list)], scope);
-        return Ok(true);
+        return Ok(());
     }
-    let Some(list) = only(walk, op, "self", scope)? else { return Ok(false) };
+    let list = only(walk, op, "self", scope)?;
     let list = walk.value(&list)?;
     let made = if is_open(list.value_type()) {
         let kind = ValueType::list(element.value_type().clone());
@@ -94,7 +90,7 @@ fn append<'m>(walk: &mut Walk<'m>, (block, op): Place<'m>, scope: &mut Scope<'m>
         vec![walk.graph.call("SequenceInsert", &[&list, &element], [])?]
     };
     walk.bind(block, op, made, scope)?;
-    Ok(true)
+    Ok(())
 }
 
 /// Returns whether a type is that of an empty list: what is appended determines its elements.
@@ -105,12 +101,12 @@ fn is_open(kind: &ValueType) -> bool {
 /// Binds what an operator writes.
 fn bind_all<'m>(op: &Op, results: Vec<Bound<'m>>, scope: &mut Scope<'m>) {
     for (name, result) in op.writes().zip(results) {
-        scope.insert(name.to_owned(), result);
+        scope.bind(name, result);
     }
 }
 
 /// Runs one of two branches.
-fn choose<'m>(walk: &mut Walk<'m>, (place, op): Place<'m>, scope: &mut Scope<'m>) -> Outcome<bool> {
+fn choose<'m>(walk: &mut Walk<'m>, (place, op): Place<'m>, scope: &mut Scope<'m>) -> Step {
     let blocks: Vec<usize> = match op.attribute("blocks") {
         Some(AttributeValue::Blocks(blocks)) => {
             blocks.iter().filter_map(|block| usize::try_from(*block).ok()).collect()
@@ -120,46 +116,20 @@ fn choose<'m>(walk: &mut Walk<'m>, (place, op): Place<'m>, scope: &mut Scope<'m>
     let [then, other] = blocks.as_slice() else {
         return Err(format!("expected two blocks, found {}", blocks.len()).into());
     };
-    let Some(condition) = only(walk, op, "cond", scope)? else { return Ok(false) };
+    let condition = only(walk, op, "cond", scope)?;
     if let Some(number) = condition.number() {
         let block = if number != Number::Bool(false) { *then } else { *other };
-        let Some(results) = walk.inlined(block, &mut scope.clone())? else { return Ok(false) };
+        let results = walk.inlined(block, &mut scope.clone())?;
         walk.graph.begin(&op.name);
         bind_all(op, results, scope);
-        return Ok(true);
+        return Ok(());
     }
     let condition = walk.value(&condition)?;
     let condition = walk.truth(&condition)?;
-    let (mut bodies, mut results) = (Vec::new(), Vec::new());
-    for (block, name) in [(*then, "then_branch"), (*other, "else_branch")] {
-        let (ops, made) = walk.apart(&op.name, |walk| walk.inner(block, &mut scope.clone()))?;
-        let Some(made) = made else { return Ok(false) };
-        bodies.push((name, ops, made.clone()));
-        results.push(made);
-    }
-    let [left, right] = results.as_slice() else {
-        return Err(Finding::internal("a branch was lost"));
-    };
-    if left.len() != right.len() {
-        return Err(format!("the branches have {} and {} results", left.len(), right.len()).into());
-    }
-    let mut infos = Vec::new();
-    for (left, right) in left.iter().zip(right) {
-        let common = common_type(left.value_type(), right.value_type());
-        let common = common.filter(|_| left.dtype() == right.dtype());
-        let common = common.ok_or_else(|| {
-            Finding::from(format!("the branches return {} and {}", left.dtype(), right.dtype()))
-        })?;
-        infos.push(ValueInfo::from(common));
-    }
-    let mut attributes = Vec::new();
-    for (name, ops, made) in bodies {
-        let value = walk.block(&op.name, &[], ops, &made)?;
-        attributes.push(body(name, value));
-    }
-    let results = walk.graph.emit_typed("If", &[Some(&condition)], attributes, infos);
-    walk.bind(place, op, results, scope)?;
-    Ok(true)
+    let results = walk.choose(&op.name, &condition, |walk, is_then| {
+        walk.inner(if is_then { *then } else { *other }, &mut scope.clone())
+    })?;
+    walk.bind(place, op, results, scope)
 }
 
 /// Returns the type that a state has before and after the body: dims that differ are unknown.
@@ -201,17 +171,17 @@ struct Repeated<'m> {
 
 /// Repeats a block: as `Loop`, or one time after the other where that has no rule, such as for states whose rank changes,
 /// and the number of times is known.
-fn repeat<'m>(walk: &mut Walk<'m>, (place, op): Place<'m>, scope: &mut Scope<'m>) -> Outcome<bool> {
+fn repeat<'m>(walk: &mut Walk<'m>, (place, op): Place<'m>, scope: &mut Scope<'m>) -> Step {
     let block = match op.attribute("body") {
         Some(AttributeValue::Block(block)) => usize::try_from(*block).ok(),
         _ => None,
     };
     let block = block.ok_or("expected the block of a loop")?;
-    let Some(most) = only(walk, op, "max_trip_count", scope)? else { return Ok(false) };
-    let Some(begins) = only(walk, op, "cond", scope)? else { return Ok(false) };
+    let most = only(walk, op, "max_trip_count", scope)?;
+    let begins = only(walk, op, "cond", scope)?;
     let mut states = Vec::new();
     for name in op.input("states") {
-        let Some(item) = walk.item(name, scope)? else { return Ok(false) };
+        let item = walk.item(name, scope)?;
         states.push(item);
     }
     let inputs = walk.program.blocks.get(block).map_or(&[][..], |block| &block.inputs).to_vec();
@@ -222,7 +192,7 @@ fn repeat<'m>(walk: &mut Walk<'m>, (place, op): Place<'m>, scope: &mut Scope<'m>
     let repeated = Repeated { block, inputs, most, begins, states, bound };
     let before = walk.mark();
     let looped = looped(walk, op, scope, &repeated);
-    let is_made = matches!(looped, Ok(Some(_))) && !walk.has_findings_since(&before);
+    let is_made = looped.is_ok() && !walk.has_findings_since(&before);
     match repeated.most.number() {
         Some(Number::Int(count)) if count <= MAX_UNROLLED && !is_made => {
             let reported = walk.back_to(&before);
@@ -231,7 +201,7 @@ fn repeat<'m>(walk: &mut Walk<'m>, (place, op): Place<'m>, scope: &mut Scope<'m>
             {
                 walk.graph.begin(&op.name);
                 bind_all(op, results, scope);
-                return Ok(true);
+                return Ok(());
             }
             // What was found first says more.
             walk.back_to(&before);
@@ -239,9 +209,9 @@ fn repeat<'m>(walk: &mut Walk<'m>, (place, op): Place<'m>, scope: &mut Scope<'m>
         }
         _ => {}
     }
-    let Some(results) = looped? else { return Ok(false) };
+    let results = looped?;
     walk.bind(place, op, results, scope)?;
-    Ok(true)
+    Ok(())
 }
 
 /// Translates the body of a loop for each repetition; `None` if it cannot be, or only the program knows how often.
@@ -250,7 +220,7 @@ fn unrolled<'m>(
     scope: &Scope<'m>,
     repeated: &Repeated<'m>,
     count: i64,
-) -> Outcome<Option<Vec<Bound<'m>>>> {
+) -> Step<Option<Vec<Bound<'m>>>> {
     let mut states = repeated.bound.clone();
     let mut goes_on = repeated.begins.number();
     for number in 0..count {
@@ -259,17 +229,17 @@ fn unrolled<'m>(
             Some(_) => break,
             None => return Ok(None),
         }
-        walk.repetitions += 1;
-        if walk.repetitions > MAX_UNROLLED || walk.graph.ops.len() > MAX_OPERATORS {
+        walk.dialect.repetitions += 1;
+        if walk.dialect.repetitions > MAX_UNROLLED || walk.graph.ops.len() > MAX_OPERATORS {
             let what = format!("at most {MAX_UNROLLED} repetitions of loops whose states change");
-            return Err(Finding::new(Code::Limit, what));
+            return Err(Finding::new(Code::Limit, what).into());
         }
         let number = Bound::Constant(AttributeValue::Long(number));
         let mut inner = scope.clone();
         for (name, bound) in repeated.inputs.iter().zip(std::iter::once(number).chain(states)) {
-            inner.insert(name.clone(), bound);
+            inner.bind(name, bound);
         }
-        let Some(mut results) = walk.inlined(repeated.block, &mut inner)? else { return Ok(None) };
+        let mut results = walk.inlined(repeated.block, &mut inner)?;
         if results.is_empty() {
             return Ok(None);
         }
@@ -289,7 +259,7 @@ fn looped<'m>(
     op: &'m Op,
     scope: &Scope<'m>,
     repeated: &Repeated<'m>,
-) -> Outcome<Option<Vec<Value>>> {
+) -> Step<Vec<Value>> {
     let Repeated { block, inputs, most, begins, states, .. } = repeated;
     let is_endless = most.number() == Some(Number::Int(i64::MAX));
     let most = if is_endless { None } else { Some(walk.value(most)?) };
@@ -312,10 +282,9 @@ fn looped<'m>(
         let items = states.iter().zip(&own).map(|(item, value)| like(item, value.clone()));
         let items: Vec<Item> = std::iter::once(Item::Number(number.clone())).chain(items).collect();
         for (name, bound) in inputs.iter().zip(walk.all_bound(&items)) {
-            inner.insert(name.clone(), bound);
+            inner.bind(name, bound);
         }
         let (mut ops, next) = walk.apart(&op.name, |walk| walk.inner(*block, &mut inner))?;
-        let Some(next) = next else { return Ok(None) };
         let Some((goes_on, next)) = next.split_first() else {
             return Err("a loop has no condition".into());
         };
@@ -343,7 +312,8 @@ fn looped<'m>(
         let value = walk.block(&op.name, &inputs, ops, &returned)?;
         let operands: Vec<Option<&Value>> =
             [most.as_ref(), Some(&begins)].into_iter().chain(first.iter().map(Some)).collect();
-        return Ok(Some(walk.graph.emit_typed("Loop", &operands, [body("body", value)], types)));
+        let body = Attribute { name: "body".to_owned(), value };
+        return Ok(walk.graph.emit_typed("Loop", &operands, [body], types));
     }
     Err("the types of the states of a loop do not settle".into())
 }

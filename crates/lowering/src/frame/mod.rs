@@ -1,0 +1,565 @@
+//! The frame of translations to ONNX: what the programs of all dialects have in common.
+//!
+//! A program is walked once, operator by operator. Names stand for what the dialect says ([`Dialect::Item`]): values, lists
+//! of them, integers on a grid. The frame binds names, finds the operators that outputs depend on, enters blocks, collects
+//! everything that cannot be translated with its place, and writes the result.
+//!
+//! | of a dialect | what it says |
+//! |---|---|
+//! | [`Item`](Dialect::Item), [`value`](Dialect::value) | what a name stands for |
+//! | [`missing`](Dialect::missing) | why no rule exists for an operator |
+//! | [`operator`](Dialect::operator) | applies the rule of an operator, and binds its results |
+//! | [`changed`](Dialect::changed) | the names to which an operator assigns |
+//! | [`is_kept`](Dialect::is_kept) | whether an operator has effects beyond its results |
+//!
+//! | of the frame | what it does |
+//! |---|---|
+//! | [`Frame::begin`] | starts a walk: reserves the names of the program |
+//! | [`Frame::input`] | declares an input |
+//! | [`Frame::operators`], [`Frame::main`] | translates operators, and notes which failed |
+//! | [`Frame::named`] | gives a result the name that the program has for it |
+//! | [`control`] | choices and loops, whose bodies are blocks of the program or made by a rule |
+//! | [`Frame::finish`] | names outputs, and assembles the model and the origins of its values |
+//!
+//! A step that fails has a finding, or fails because what it reads has failed, which is reported there ([`Halt`]). With
+//! [`Frame::coverage`], all operators are tried, and what fails for unknown dims counts as supported.
+
+pub(crate) mod control;
+
+use std::borrow::Cow;
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::sync::Arc;
+
+use lodstone_model::{Block, Model, Op, Program, Report, Tensor, TensorType, Var};
+use lodstone_schema::onnx::infer::ValueInfo;
+use lodstone_schema::onnx::{place_of, quoted};
+use lodstone_schema::{Code, Finding, Findings, Origin, Origins};
+
+use crate::OperatorCoverage;
+use crate::onnx::required::check_size;
+use crate::onnx::{Graph, Value, blocks};
+
+/// The maximum depth of subgraphs, as in ONNX's checker.
+const MAX_DEPTH: usize = 64;
+
+/// What a dialect says about its programs.
+pub(crate) trait Dialect<'m>: Sized {
+    /// What a name stands for.
+    type Item: Clone;
+
+    /// What its programs are called in messages.
+    const PROGRAM: &'static str;
+
+    /// Whether programs may leave dims open that are given when they run: a rule that fails for operands with such dims
+    /// says nothing about coverage.
+    const IS_OPEN: bool;
+
+    /// Returns the value that an item is, if it is a single one.
+    fn value(item: &Self::Item) -> Option<&Value>;
+
+    /// Returns why an operator has no rule, if it has none.
+    fn missing(op: &Op) -> Option<Finding>;
+
+    /// Applies the rule of an operator, and binds its results.
+    fn operator(
+        frame: &mut Frame<'m, Self>,
+        at: At,
+        op: &'m Op,
+        scope: &mut Scope<Self::Item>,
+    ) -> Step;
+
+    /// Returns the names to which an operator assigns.
+    fn changed(op: &Op) -> impl Iterator<Item = &str> {
+        op.writes()
+    }
+
+    /// Whether an operator has effects beyond its results, so that it is translated even if nothing reads them.
+    fn is_kept(_: &Program, _: &Op) -> bool {
+        false
+    }
+}
+
+/// Why a step ends.
+#[derive(Clone, Debug)]
+pub(crate) enum Halt {
+    /// Something cannot be translated.
+    Finding(Finding),
+    /// What it reads could not be translated, which has been reported.
+    Failed,
+}
+
+/// The outcome of a step of a walk.
+pub(crate) type Step<T = ()> = Result<T, Halt>;
+
+impl From<Finding> for Halt {
+    fn from(finding: Finding) -> Self {
+        Self::Finding(finding)
+    }
+}
+
+impl From<String> for Halt {
+    fn from(message: String) -> Self {
+        Self::Finding(message.into())
+    }
+}
+
+impl From<&str> for Halt {
+    fn from(message: &str) -> Self {
+        Self::Finding(message.into())
+    }
+}
+
+impl Halt {
+    /// Returns the halt with an operand that it concerns.
+    pub(crate) fn about_input(self, index: usize) -> Self {
+        match self {
+            Self::Finding(finding) => Self::Finding(finding.about_input(index)),
+            Self::Failed => Self::Failed,
+        }
+    }
+}
+
+/// What a name of a program stands for.
+#[derive(Clone, Debug)]
+enum Bound<T> {
+    Item(T),
+    /// It cannot be used, for this reason.
+    Unusable(Finding),
+    /// The result of an operator that could not be translated.
+    Failed,
+}
+
+/// What the names of a block stand for.
+#[derive(Clone, Debug)]
+pub(crate) struct Scope<T>(HashMap<String, Bound<T>>);
+
+impl<T> Default for Scope<T> {
+    fn default() -> Self {
+        Self(HashMap::new())
+    }
+}
+
+impl<T> FromIterator<(String, T)> for Scope<T> {
+    fn from_iter<I: IntoIterator<Item = (String, T)>>(items: I) -> Self {
+        Self(items.into_iter().map(|(name, item)| (name, Bound::Item(item))).collect())
+    }
+}
+
+impl<T> Scope<T> {
+    /// Binds a name; a later item replaces an earlier one.
+    pub(crate) fn bind(&mut self, name: &str, item: T) {
+        self.0.insert(name.to_owned(), Bound::Item(item));
+    }
+
+    /// Marks a name that cannot be used.
+    pub(crate) fn refuse(&mut self, name: &str, why: Finding) {
+        self.0.insert(name.to_owned(), Bound::Unusable(why));
+    }
+
+    /// Marks the result of an operator that could not be translated.
+    pub(crate) fn fail(&mut self, name: &str) {
+        self.0.insert(name.to_owned(), Bound::Failed);
+    }
+
+    /// Returns an item, if the name has a usable one.
+    pub(crate) fn get(&self, name: &str) -> Option<&T> {
+        match self.0.get(name)? {
+            Bound::Item(item) => Some(item),
+            Bound::Unusable(_) | Bound::Failed => None,
+        }
+    }
+
+    /// Returns an item to change, if the name has a usable one.
+    pub(crate) fn get_mut(&mut self, name: &str) -> Option<&mut T> {
+        match self.0.get_mut(name)? {
+            Bound::Item(item) => Some(item),
+            Bound::Unusable(_) | Bound::Failed => None,
+        }
+    }
+
+    /// Returns an item; `None` if nothing has the name.
+    ///
+    /// # Errors
+    /// If the item cannot be used.
+    pub(crate) fn find(&self, name: &str) -> Step<Option<&T>> {
+        match self.0.get(name) {
+            Some(Bound::Item(item)) => Ok(Some(item)),
+            Some(Bound::Unusable(finding)) => Err(finding.clone().into()),
+            Some(Bound::Failed) => Err(Halt::Failed),
+            None => Ok(None),
+        }
+    }
+
+    /// Returns an item.
+    ///
+    /// # Errors
+    /// If there is none, or it cannot be used.
+    pub(crate) fn item(&self, name: &str) -> Step<&T> {
+        self.find(name)?.ok_or_else(|| format!("{} has no value", quoted(name)).into())
+    }
+
+    /// Returns all usable items.
+    pub(crate) fn items(&self) -> impl Iterator<Item = (&str, &T)> {
+        self.0.iter().filter_map(|(name, bound)| match bound {
+            Bound::Item(item) => Some((name.as_str(), item)),
+            Bound::Unusable(_) | Bound::Failed => None,
+        })
+    }
+}
+
+/// The place of an operator.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct At {
+    /// The part of the model: [`MAIN`], or a program that runs before.
+    pub(crate) part: &'static str,
+    /// The index of the block, and the index of the operator in it.
+    pub(crate) block: usize,
+    pub(crate) number: usize,
+}
+
+/// The main program, as messages name it.
+pub(crate) const MAIN: &str = "the graph";
+
+impl At {
+    fn place(self, op: &Op) -> String {
+        match self.block {
+            0 => place_of(self.part, self.number, op),
+            block => place_of(&format!("subgraph {block}"), self.number, op),
+        }
+    }
+}
+
+/// A program that is being translated.
+pub(crate) struct Frame<'m, D: Dialect<'m>> {
+    pub(crate) model: &'m Model,
+    pub(crate) program: &'m Program,
+    pub(crate) graph: Graph,
+    /// What the names of the main block stand for.
+    pub(crate) scope: Scope<D::Item>,
+    /// The declarations of the inputs.
+    pub(crate) inputs: Vec<Var>,
+    /// The parameters, by the names of their variables.
+    pub(crate) parameters: HashMap<&'m str, Cow<'m, Tensor>>,
+    /// The blocks of the result, but the main one.
+    pub(crate) blocks: Vec<Block>,
+    pub(crate) findings: Findings,
+    /// Names of the result that are exchanged at the end.
+    pub(crate) swapped: HashMap<String, String>,
+    /// What only this dialect needs.
+    pub(crate) dialect: D,
+    depth: usize,
+    covered: Option<BTreeMap<(usize, usize), OperatorCoverage>>,
+}
+
+impl<'m, D: Dialect<'m>> Frame<'m, D> {
+    /// Starts to translate the main program of a model; `covers` to find out which operators have a translation.
+    ///
+    /// # Errors
+    /// If there is none.
+    pub(crate) fn begin(model: &'m Model, dialect: D, covers: bool) -> Result<Self, Findings> {
+        let main = model.main().filter(|program| !program.blocks.is_empty());
+        let Some(program) = main else {
+            let mut findings = Findings::default();
+            findings.add("the model", "expected a program, found none");
+            return Err(findings);
+        };
+        let mut frame = Self {
+            model,
+            program,
+            graph: Graph::symbolic(),
+            scope: Scope::default(),
+            inputs: Vec::new(),
+            parameters: HashMap::new(),
+            blocks: Vec::new(),
+            findings: Findings::default(),
+            swapped: HashMap::new(),
+            dialect,
+            depth: 0,
+            covered: covers.then(BTreeMap::new),
+        };
+        frame.graph.names.take("");
+        let main = frame.main_block();
+        frame.reserve(main);
+        Ok(frame)
+    }
+
+    /// Reserves the names of a block.
+    pub(crate) fn reserve(&mut self, block: &Block) {
+        let ops = block.ops.iter().flat_map(|op| op.writes().chain([op.name.as_str()]));
+        let vars = block.vars.iter().map(|var| var.name.as_str());
+        ops.chain(vars).for_each(|name| self.graph.names.take(name));
+    }
+
+    /// Returns the main block of the program.
+    pub(crate) fn main_block(&self) -> &'m Block {
+        static NONE: std::sync::LazyLock<Block> = std::sync::LazyLock::new(Block::default);
+        self.program.blocks.first().unwrap_or(&NONE) // `begin` requires one.
+    }
+
+    /// Whether the walk finds out which operators have a translation.
+    pub(crate) fn is_covering(&self) -> bool {
+        self.covered.is_some()
+    }
+
+    /// Declares an input; returns its value.
+    pub(crate) fn input(&mut self, name: &str, tensor: TensorType) -> Value {
+        let mut info = ValueInfo::tensor(tensor.dtype, tensor.shape);
+        let value = info.value.clone();
+        self.inputs.push(Var { name: name.to_owned(), value, ..Var::default() });
+        self.graph.symbolize(&mut info);
+        Value::new(name, info)
+    }
+
+    /// Marks a parameter whose file does not have it. Whether operators are supported does not depend on it.
+    pub(crate) fn absent_parameter(&mut self, name: &str) {
+        match self.is_covering() {
+            true => self.scope.fail(name),
+            false => {
+                let what = format!("the parameter {} has no value", quoted(name));
+                self.scope.refuse(name, what.into());
+            }
+        }
+    }
+
+    /// Translates the operators of the main block that outputs depend on; for coverage, all of them.
+    pub(crate) fn main(&mut self) {
+        let steps = self.steps(0);
+        self.steps_in_main(steps);
+    }
+
+    /// Translates operators before and of the main block.
+    pub(crate) fn steps_in_main(&mut self, steps: Vec<(At, &'m Op)>) {
+        let needed = self.needed(&steps);
+        let mut scope = std::mem::take(&mut self.scope);
+        let needed = steps.into_iter().zip(needed).filter_map(|(step, is)| is.then_some(step));
+        self.operators(needed.collect(), &mut scope);
+        self.scope = scope;
+    }
+
+    /// Returns the operators of a block.
+    pub(crate) fn steps(&self, block: usize) -> Vec<(At, &'m Op)> {
+        let ops = self.program.blocks.get(block).map_or(&[][..], |block| &block.ops);
+        ops.iter().enumerate().map(|(number, op)| (At { part: MAIN, block, number }, op)).collect()
+    }
+
+    /// Returns which operators outputs depend on.
+    fn needed(&self, steps: &[(At, &'m Op)]) -> Vec<bool> {
+        let mut names: HashSet<&str> =
+            self.main_block().outputs.iter().map(String::as_str).collect();
+        let mut needed = vec![true; steps.len()];
+        if self.is_covering() {
+            return needed;
+        }
+        for (slot, (_, op)) in needed.iter_mut().zip(steps).rev() {
+            *slot = op.writes().any(|name| names.contains(name)) || D::is_kept(self.program, op);
+            if *slot {
+                op.writes().for_each(|name| {
+                    names.remove(name);
+                });
+                names.extend(op.reads());
+                names.extend(self.read_inside(op));
+            }
+        }
+        needed
+    }
+
+    /// Returns the names that the blocks of an operator read.
+    fn read_inside(&self, op: &Op) -> HashSet<&'m str> {
+        let (mut names, mut seen) = (HashSet::new(), HashSet::new());
+        let mut open: Vec<i32> = op.blocks().collect();
+        while let Some(block) = open.pop() {
+            let index = usize::try_from(block).ok();
+            let block = index.and_then(|index| self.program.blocks.get(index));
+            let Some(block) = block.filter(|_| index.is_some_and(|it| seen.insert(it))) else {
+                continue;
+            };
+            names.extend(block.outputs.iter().map(String::as_str));
+            for op in &block.ops {
+                names.extend(op.reads());
+                open.extend(op.blocks());
+            }
+        }
+        names
+    }
+
+    /// Translates operators, and notes what becomes of each.
+    pub(crate) fn operators(&mut self, steps: Vec<(At, &'m Op)>, scope: &mut Scope<D::Item>) {
+        for (at, op) in steps {
+            let before = self.graph.ops.len();
+            let base = if op.name.is_empty() { op.writes().next() } else { Some(&*op.name) };
+            self.graph.begin(base.unwrap_or(&op.kind)); // An operator without a name or results.
+            let outcome = match D::missing(op) {
+                Some(finding) => Err(finding.into()),
+                None => D::operator(self, at, op, scope),
+            };
+            let finding = match outcome {
+                Ok(()) => None,
+                Err(halt) => {
+                    self.graph.take_back();
+                    D::changed(op).for_each(|name| scope.fail(name));
+                    match halt {
+                        Halt::Finding(finding) => Some(finding),
+                        Halt::Failed => None,
+                    }
+                }
+            };
+            self.cover((at, op), before, finding.as_ref(), scope);
+            if let Some(finding) = finding {
+                self.findings.add(at.place(op), finding);
+            }
+        }
+    }
+
+    /// Records what became of an operator; `before` is the number of operators that were emitted before.
+    fn cover(
+        &mut self,
+        (at, op): (At, &Op),
+        before: usize,
+        finding: Option<&Finding>,
+        scope: &Scope<D::Item>,
+    ) {
+        let Some(covered) = self.covered.as_mut().filter(|_| at.part == MAIN) else { return };
+        let has_dims = |name: &str| {
+            let value = scope.get(name).and_then(D::value);
+            value.is_none_or(|value| value.known_dims().is_some())
+        };
+        let is_open = D::IS_OPEN && !op.reads().all(has_dims);
+        let counts = |it: &&Finding| {
+            it.code == Code::NoEquivalent || !is_open && it.code != Code::UnknownDims
+        };
+        let finding = finding.filter(counts).cloned();
+        let opset = self.graph.opset_since(before).filter(|_| finding.is_none());
+        let (kind, domain) = (op.kind.clone(), op.domain.clone());
+        let place = (at.block, at.number);
+        covered.insert(place, OperatorCoverage { domain, kind, place, opset, finding });
+    }
+
+    /// Translates the operators of a block that an operator runs.
+    pub(crate) fn enter(&mut self, block: usize, scope: &mut Scope<D::Item>) -> Step {
+        if self.depth >= MAX_DEPTH {
+            let deep = format!("subgraphs are nested deeper than {MAX_DEPTH}");
+            return Err(Finding::new(Code::Limit, deep).into());
+        }
+        if block == 0 || block >= self.program.blocks.len() {
+            return Err("a subgraph does not exist".into());
+        }
+        self.depth += 1;
+        self.operators(self.steps(block), scope);
+        self.depth -= 1;
+        Ok(())
+    }
+
+    /// Gives a result the name that the program has for it, and the operator that writes it a name, unless that is empty.
+    /// Results of other blocks than the main one get names of their own, since those may be translated several times.
+    pub(crate) fn named(
+        &mut self,
+        at: At,
+        name: &str,
+        op_name: &str,
+        value: &Value,
+    ) -> Step<Value> {
+        check_size(value)?;
+        match at.block == 0 {
+            true => Ok(self.graph.name(value, name, op_name)?),
+            false => {
+                let name = self.graph.names.fresh(name);
+                Ok(self.graph.name(value, &name, "")?)
+            }
+        }
+    }
+
+    /// Returns what became of all operators of the main program.
+    pub(crate) fn coverage(self) -> Vec<OperatorCoverage> {
+        self.covered.into_iter().flat_map(BTreeMap::into_values).collect()
+    }
+
+    /// Returns the model, and the origins of its values. `output` returns the value of an output.
+    ///
+    /// # Errors
+    /// All findings of the walk, and outputs that nothing computes.
+    pub(crate) fn finish(
+        mut self,
+        report: &mut Report,
+        mut output: impl FnMut(&mut Self, &str, &[Value]) -> Step<Value>,
+        complete: impl FnOnce(&mut Self, &mut Vec<Value>, &mut Report),
+    ) -> Result<(Model, Origins), Findings> {
+        let mut outputs: Vec<Value> = Vec::new();
+        let names = if self.findings.is_empty() { &*self.main_block().outputs } else { &[] };
+        for name in names {
+            match output(&mut self, name, &outputs) {
+                Ok(value) => {
+                    let final_name = self.swapped.get(value.name());
+                    if final_name.map_or(value.name(), String::as_str) != name {
+                        report.warn(format!(
+                            "the output {} is named {}: another value has its name",
+                            quoted(name),
+                            quoted(value.name())
+                        ));
+                    }
+                    outputs.push(value);
+                }
+                Err(halt) => {
+                    let finding = match halt {
+                        Halt::Finding(finding) => finding,
+                        Halt::Failed => Finding::internal("its failure was not reported"),
+                    };
+                    self.findings.add(format!("the output {}", quoted(name)), finding);
+                }
+            }
+        }
+        if self.findings.is_empty() {
+            complete(&mut self, &mut outputs, report);
+        }
+        if self.findings.is_empty() {
+            self.check_inputs();
+        }
+        if !self.findings.is_empty() {
+            return Err(self.findings);
+        }
+        self.assembled(&outputs).map_err(|finding| {
+            let mut findings = Findings::default();
+            findings.add(D::PROGRAM, finding);
+            findings
+        })
+    }
+
+    /// Returns the value of an output, under a name that no other output has.
+    pub(crate) fn output(&mut self, name: &str, others: &[Value]) -> Step<Value> {
+        let item = self.scope.find(name)?.ok_or("nothing computes it")?;
+        let value = D::value(item).ok_or("it is not a single tensor")?.clone();
+        Ok(self.graph.output(&value, name, others)?)
+    }
+
+    /// Reports inputs of unknown rank, which ONNX does not have.
+    fn check_inputs(&mut self) {
+        let is_open = |var: &&Var| var.value.tensor_type().is_none_or(|it| it.shape.is_none());
+        for var in self.inputs.iter().filter(is_open) {
+            let what = format!("the rank of `{}` must be known", var.name);
+            let place = format!("the input {}", quoted(&var.name));
+            self.findings.push(Finding::new(Code::UnknownDims, what).at(place));
+        }
+    }
+
+    fn assembled(self, outputs: &[Value]) -> Result<(Model, Origins), Finding> {
+        let mut origins = Origins::default();
+        for (name, item) in self.scope.items() {
+            if let Some(value) = D::value(item) {
+                let value = self.swapped.get(value.name()).map_or(value.name(), String::as_str);
+                origins.insert(0, name, Origin::Value(Arc::from(value)));
+            }
+        }
+        let parameters = self.parameters.iter().map(|(name, it)| (*name, it.as_ref())).collect();
+        let (ends, swapped) = ((self.inputs, outputs), &self.swapped);
+        let model =
+            blocks::assembled(self.model, self.graph, ends, self.blocks, &parameters, swapped)?;
+        Ok((model, origins))
+    }
+}
+
+/// Returns the first finding, as the reason why a program has no coverage.
+pub(crate) fn first(findings: Findings) -> Finding {
+    match findings.located.into_iter().next() {
+        Some(located) => located.finding.within(located.place),
+        None => Finding::internal("a program is rejected without a reason"),
+    }
+}
