@@ -56,6 +56,9 @@ fn pool(op: &mut Operator<'_>) -> Outcome {
     let is_max = op.pools_maxima()?;
     let size = op.ints("ksize")?;
     let (global, adaptive) = (op.flag("global_pooling")?, op.flag("adaptive")?);
+    if global && adaptive {
+        return Err("`global_pooling` is not supported with `adaptive`".into());
+    }
     let y = if global || (adaptive && !is_max && size.iter().all(|cells| *cells == 1)) {
         op.call(if is_max { "GlobalMaxPool" } else { "GlobalAveragePool" }, &[&x], [])?
     } else if adaptive && !is_max {
