@@ -15,6 +15,11 @@ pub(super) const DRAWS: &[(&str, Draw)] = &[
     ("cubic_grad", |random| backward(random, "cubic")),
 ];
 
+/// Dims and sizes of which a place is another one in exact arithmetic, or divided by the inverse of the ratio: the first three
+/// without corners, the others with them.
+const ROUNDED: [(usize, usize); 8] =
+    [(14, 2), (26, 22), (39, 33), (14, 23), (28, 39), (32, 15), (32, 29), (36, 31)];
+
 /// How an image is resized.
 struct Resized {
     mode: &'static str,
@@ -38,7 +43,7 @@ impl Resized {
             "linear" if !is_first => random.size(1, 3),
             _ => 2,
         };
-        let dims = image(random, spatial);
+        let mut dims = image(random, spatial);
         let (corners, align_mode) = (random.flag(), random.size(0, 1));
         let name = match (mode, spatial) {
             ("linear", 1) => "linear",
@@ -56,7 +61,10 @@ impl Resized {
             0 => dim,
             _ => random.size(1, 14),
         };
-        let sizes = dims[2..].iter().map(|dim| size(random, *dim)).collect();
+        let mut sizes: Vec<usize> = dims[2..].iter().map(|dim| size(random, *dim)).collect();
+        if mode == "nearest" && random.size(0, 3) == 0 {
+            (dims[3], sizes[1]) = random.pick(&ROUNDED);
+        }
         let (scales, inputs) = (Vec::new(), Vec::new());
         let mut all = Self {
             mode,
