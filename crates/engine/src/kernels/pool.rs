@@ -38,7 +38,8 @@ pub(super) const OPERATORS: &[Operator] = &[
 /// Pools each feature map.
 fn global(call: &Call<'_>, of: fn(&Dense, &[usize]) -> Outcome<Dense>) -> Outcome<Dense> {
     let x = call.input(0)?;
-    if x.dims().contains(&0) {
+    // An empty batch has an empty result.
+    if x.dims().iter().skip(2).any(|dim| *dim == 0) {
         return Err(format!("{:?} has no elements to pool", x.dims()).into());
     }
     let axes: Vec<usize> = (2..x.dims().len()).collect();

@@ -15,8 +15,8 @@ pub(super) const RULES: &[(&str, Rule)] = &[
     ("LRN", Rule::One(local)),
     ("LayerNorm", Rule::Many(layer)),
     ("LpNorm", Rule::One(norm)),
-    ("Normalize", Rule::One(|node| normalized(node, "ReduceL2"))),
-    ("NormalizeL1", Rule::One(|node| normalized(node, "ReduceL1"))),
+    ("Normalize", Rule::One(|node| normalized(node, "ReduceL2", 1e-12))),
+    ("NormalizeL1", Rule::One(|node| normalized(node, "ReduceL1", f32::MIN_POSITIVE))),
     ("RMSNorm", Rule::Many(root_mean_square)),
     ("Softmax", Rule::One(softmax)),
     ("SpatialBN", Rule::One(batch)),
@@ -102,12 +102,12 @@ fn group(node: &mut Node<'_>) -> Outcome {
     })
 }
 
-/// Divides by a norm along an axis, which is at least 1e-12.
-fn normalized(node: &mut Node<'_>, kind: &str) -> Outcome {
+/// Divides by a norm along an axis, which is at least a number.
+fn normalized(node: &mut Node<'_>, kind: &str, least: f32) -> Outcome {
     let x = node.input(0)?;
     let axis = node.axis("axis", -1, x.rank()?)?;
     let norm = node.reduce(kind, &x, &[axis], true)?;
-    let least = node.number(x.dtype(), 1e-12)?;
+    let least = node.number(x.dtype(), least.into())?;
     let norm = node.call("Max", &[&norm, &least], [])?;
     node.div(&x, &norm)
 }
@@ -137,7 +137,7 @@ fn layer(node: &mut Node<'_>) -> Outcome<Vec<Value>> {
     let x = node.input(0)?;
     let rank = x.rank()?;
     let axis = node.axis("axis", 1, rank)?;
-    let epsilon = node.float("epsilon", 0.001)?;
+    let epsilon = node.float("epsilon", 1e-5)?;
     let axes: Vec<i64> = (axis..rank.number()).collect();
     let parts = node.normalized(&x, &axes, epsilon.into())?;
     let (weight, bias) = match node.count() {
@@ -153,7 +153,13 @@ fn layer(node: &mut Node<'_>) -> Outcome<Vec<Value>> {
         }
     }
     let y = node.affine(&parts.value, [weight.as_ref(), bias.as_ref()], |_, it| Ok(it.clone()))?;
-    Ok(vec![y, parts.mean, parts.deviation])
+    // One dim is left of those that are normalized.
+    let behind = node.graph.longs(axes.get(1..).unwrap_or_default());
+    let mut shortened = |value: Value| match axes.len() {
+        1 => Ok(value),
+        _ => node.call("Squeeze", &[&value, &behind], []),
+    };
+    Ok(vec![y, shortened(parts.mean)?, shortened(parts.deviation)?])
 }
 
 /// Divides rows by the root of the mean of their squares; the second result is the inverse of that root.

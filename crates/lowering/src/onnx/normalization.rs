@@ -15,6 +15,8 @@
 //! | MXNet 1.9.1, `GroupNorm` | a scale for each group; later, for each channel | `group_norm-inl.h` |
 //! | MXNet 1.9.1, `L2Normalization` | epsilon is added to the sum of squares | `l2_normalization-inl.h` |
 //! | MXNet 1.9.1, `LRN` | `alpha` times the mean of squares, over `nsize` even at the ends | `lrn.cc` |
+//! | Caffe2, `LayerNorm` | epsilon is 1e-5 by default (Glow: 0.001); the mean and the deviation have one dim for those that are normalized | `layer_norm_op.h` |
+//! | Caffe2, `Normalize`, `NormalizeL1` | the norm is at least 1e-12; that of L1 only must not be 0 | `normalize_op.h`, `normalize_l1_op.h` |
 //! | PyTorch, results of training | the mean and the inverse deviation; given statistics: empty ones | `Normalization.cpp` |
 //! | PyTorch, `rms_norm` | epsilon is by default the spacing of the type at 1 | `rms_norm` |
 //! | PyTorch, `_weight_norm` | the norm over all dims but `dim`; over all, if that is -1; no epsilon | `WeightNorm.cpp` |
@@ -90,8 +92,22 @@ impl Graph {
 
     /// Returns groups of channels: `[batch, groups, elements]`.
     pub(crate) fn grouped(&mut self, x: &Value, groups: i64) -> Made {
-        let dims = self.longs(&[0, groups, -1]);
+        let elements = self.elements_of_group(x, groups)?;
+        let dims = self.longs(&[0, groups, elements]);
         self.call("Reshape", &[x, &dims], [])
+    }
+
+    /// Returns the number of elements of a group of channels; -1, if the other dims imply it. An empty batch does not.
+    pub(crate) fn elements_of_group(&self, x: &Value, groups: i64) -> Made<i64> {
+        if x.size(0)?.is_some_and(|batch| batch > 0) {
+            return Ok(-1);
+        }
+        let mut all = Some(1_i64);
+        for axis in 1..x.rank()?.number() {
+            all = all.zip(x.size(axis)?).and_then(|(all, dim)| all.checked_mul(dim));
+        }
+        let elements = all.filter(|all| *all > 0 && all % groups == 0).map(|all| all / groups);
+        Ok(elements.unwrap_or(-1))
     }
 
     /// Normalizes channels, the second dim, by given statistics.

@@ -9,7 +9,8 @@
 //! | PaddlePaddle, `align_mode` 0 | `(at + 0.5) * step - 0.5`; up to 3.2, a single result is the first element | `linear_interp_v2-7` |
 //! | PaddlePaddle, `align_mode` 1 | `at * step` | `bilinear_interp_v2-10` |
 //! | PaddlePaddle, cubic | as `align_mode` 0; a single result is half an element before the first one | `bicubic_interp_v2-7` |
-//! | PaddlePaddle, nearest | rounded down, in single precision (17 by the scale 1.7 is at 9); with corners, halves up | `nearest_interp_v2-1` |
+//! | PaddlePaddle, nearest | `at * step`, rounded down, in single precision (the middle of 2 of 14 is at 7) | `nearest_interp_v2-1` |
+//! | PaddlePaddle, nearest with corners | in single precision, too; 0.5 is added in double precision before it is rounded down | `nearest_interp_v2` |
 //! | PaddlePaddle, sizes | the dim times the scale in single precision; `step` is `1 / scale` | `linear_interp_v2-9` |
 //! | PaddlePaddle, 1.x | `step` is `from / to`, even if a scale is given | `bilinear_interp-8` |
 //! | PaddlePaddle, same sizes | the image is copied, whatever the scales | `linear_interp_v2-9` |
@@ -211,12 +212,38 @@ impl Graph {
     }
 }
 
-/// How a framework chooses the nearest element of an axis, in single precision: at `(at + offset) * step`, rounded down.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Picks {
-    pub(crate) offset: f32,
-    /// Whether elements are copied and repeated if the size is that of the axis or twice that, whatever the scale.
-    pub(crate) repeats: bool,
+/// How a framework chooses the nearest element of an axis, in single precision.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Picks {
+    /// At `(at + offset) * step`, rounded down.
+    Down { offset: f32, repeats: Repeats },
+    /// At `at * (from - 1) / (to - 1)`, where halves, which are added in double precision, are rounded up.
+    Corners,
+}
+
+/// Whether elements are copied and repeated if the size is that of the axis or twice that, whatever the scale.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Repeats {
+    Never,
+    IfTwice,
+}
+
+/// The scale of an axis.
+#[derive(Clone, Debug)]
+pub(crate) enum Scale {
+    Absent,
+    Known(f64),
+    /// A scalar of single precision.
+    Value(Value),
+}
+
+impl Scale {
+    fn known(&self) -> Option<f64> {
+        match self {
+            Self::Known(scale) => Some(*scale),
+            Self::Absent | Self::Value(_) => None,
+        }
+    }
 }
 
 impl Picks {
@@ -229,65 +256,106 @@ impl Picks {
         clippy::cast_possible_truncation,
         reason = "as the kernels"
     )]
-    pub(crate) fn places(self, dim: i64, size: i64, scale: Option<f64>) -> Option<Vec<i64>> {
+    fn places(self, dim: i64, size: i64, scale: Option<f64>) -> Option<Vec<i64>> {
         if dim < 1 || !(1..=Self::MAX).contains(&size) {
             return None;
         }
-        let step = match scale.filter(|scale| *scale > 0.0) {
-            _ if self.repeats && size == dim => 1.0,
-            _ if self.repeats && dim.checked_mul(2) == Some(size) => 0.5,
-            Some(scale) => (1.0 / scale) as f32,
-            None => dim as f32 / size as f32,
+        let place = |at: i64| match self {
+            Self::Down { offset, repeats } => {
+                let is_repeated = repeats == Repeats::IfTwice;
+                let step = match scale.filter(|scale| *scale > 0.0) {
+                    _ if is_repeated && size == dim => 1.0,
+                    _ if is_repeated && dim.checked_mul(2) == Some(size) => 0.5,
+                    Some(scale) => (1.0 / scale) as f32,
+                    None => dim as f32 / size as f32,
+                };
+                ((at as f32 + offset) * step).floor() as i64
+            }
+            Self::Corners => {
+                let step = (dim - 1) as f32 / (size - 1).max(1) as f32;
+                (f64::from(at as f32 * step) + 0.5).floor() as i64
+            }
         };
-        let place = |at: i64| (((at as f32 + self.offset) * step).floor() as i64).min(dim - 1);
-        Some((0..size).map(place).collect())
+        Some((0..size).map(|at| place(at).min(dim - 1)).collect())
     }
 
     /// Whether `Resize` rounds to the same places: it divides, where kernels multiply by the inverse.
     #[expect(clippy::cast_precision_loss, clippy::cast_possible_truncation, reason = "as runtimes")]
     pub(crate) fn is_resize(self, dim: i64, size: i64, scale: Option<f64>) -> bool {
-        let ratio = scale.map_or(size as f32 / dim as f32, |scale| scale as f32);
-        let place = |at: i64| ((at as f32 / ratio).floor() as i64).min(dim - 1);
+        let place = |at: i64| match self {
+            Self::Down { .. } => {
+                let ratio = scale.map_or(size as f32 / dim as f32, |scale| scale as f32);
+                (at as f32 / ratio).floor() as i64
+            }
+            Self::Corners => {
+                let exact = at as f32 * (dim - 1) as f32 / (size - 1).max(1) as f32;
+                (exact + 0.5).floor() as i64
+            }
+        };
         let places = self.places(dim, size, scale);
-        places.is_none_or(|places| (0..).zip(places).all(|(at, found)| found == place(at)))
+        let is_same = |(at, found): (i64, i64)| found == place(at).min(dim - 1);
+        places.is_none_or(|places| (0..).zip(places).all(is_same))
     }
 
     /// Computes the places along an axis, of which not all is known.
-    #[expect(clippy::cast_possible_truncation, reason = "as the kernels")]
-    fn computed(self, graph: &mut Graph, dim: &Size, size: &Size, scale: Option<f64>) -> Made {
+    fn computed(self, graph: &mut Graph, dim: &Size, size: &Size, scale: &Scale) -> Made {
         let (dim, size) = (graph.scalar_of(dim)?, graph.scalar_of(size)?);
-        let single = |graph: &mut Graph, value: &Value| graph.cast(value, DType::Float32);
-        let ratio = |graph: &mut Graph| {
-            let (dim, size) = (single(graph, &dim)?, single(graph, &size)?);
-            graph.div(&dim, &size)
-        };
-        let step = match scale.filter(|scale| *scale > 0.0) {
-            None => ratio(graph)?,
-            Some(scale) => {
-                let step = graph.number(DType::Float32, f64::from((1.0 / scale) as f32))?;
-                match self.repeats && (1.0..3.0).contains(&scale) {
-                    false => step,
-                    true => {
-                        let own = ratio(graph)?;
-                        let twice = graph.times(&dim, 2.0)?;
-                        let is_same = graph.call("Equal", &[&dim, &size], [])?;
-                        let is_twice = graph.call("Equal", &[&twice, &size], [])?;
-                        let is_kept = graph.call("Or", &[&is_same, &is_twice], [])?;
-                        graph.choose(&is_kept, &own, &step)?
-                    }
-                }
+        let last = graph.plus(&dim, -1.0)?;
+        let numbers = graph.counting(&size, DType::Float32)?;
+        let places = match self {
+            Self::Down { offset, repeats } => {
+                let step = step(graph, &dim, &size, scale, repeats)?;
+                let numbers = match offset {
+                    0.0 => numbers,
+                    offset => graph.plus(&numbers, offset.into())?,
+                };
+                graph.mul(&numbers, &step)?
+            }
+            Self::Corners => {
+                let one = graph.long(1);
+                let others = graph.plus(&size, -1.0)?;
+                let others = graph.call("Max", &[&others, &one], [])?;
+                let step = graph.ratio(&last, &others)?;
+                let places = graph.mul(&numbers, &step)?;
+                let places = graph.cast(&places, DType::Float64)?;
+                graph.plus(&places, 0.5)?
             }
         };
-        let numbers = graph.counting(&size, DType::Float32)?;
-        let numbers = match self.offset {
-            0.0 => numbers,
-            offset => graph.plus(&numbers, offset.into())?,
-        };
-        let places = graph.mul(&numbers, &step)?;
         let places = graph.call("Floor", &[&places], [])?;
         let places = graph.cast(&places, DType::Int64)?;
-        let last = graph.plus(&dim, -1.0)?;
         graph.call("Min", &[&places, &last], [])
+    }
+}
+
+/// Computes the distance of the places along an axis.
+#[expect(clippy::cast_possible_truncation, reason = "as the kernels")]
+fn step(graph: &mut Graph, dim: &Value, size: &Value, scale: &Scale, repeats: Repeats) -> Made {
+    let scale = match scale {
+        Scale::Known(scale) if *scale > 0.0 => *scale,
+        Scale::Known(_) | Scale::Absent => return graph.ratio(dim, size),
+        Scale::Value(scale) => {
+            let one = graph.number(DType::Float32, 1.0)?;
+            return graph.div(&one, scale);
+        }
+    };
+    let step = graph.number(DType::Float32, f64::from((1.0 / scale) as f32))?;
+    if repeats == Repeats::Never || !(1.0..3.0).contains(&scale) {
+        return Ok(step);
+    }
+    let own = graph.ratio(dim, size)?;
+    let twice = graph.times(dim, 2.0)?;
+    let is_same = graph.call("Equal", &[dim, size], [])?;
+    let is_twice = graph.call("Equal", &[&twice, size], [])?;
+    let is_kept = graph.call("Or", &[&is_same, &is_twice], [])?;
+    graph.choose(&is_kept, &own, &step)
+}
+
+impl Graph {
+    /// Divides integers in single precision.
+    fn ratio(&mut self, dividend: &Value, divisor: &Value) -> Made {
+        let dividend = self.cast(dividend, DType::Float32)?;
+        let divisor = self.cast(divisor, DType::Float32)?;
+        self.div(&dividend, &divisor)
     }
 }
 
@@ -299,45 +367,59 @@ impl Graph {
         x: &Value,
         picks: Picks,
         sizes: &[Size],
-        scales: &[Option<f64>],
+        scales: &[Scale],
     ) -> Made<Option<Value>> {
         let mut all = Vec::new();
         let mut is_known = true;
         for (axis, (size, scale)) in (2..).zip(sizes.iter().zip(scales)) {
-            let places = match (x.size(axis)?, size) {
-                (Some(dim), Size::Known(size)) => match picks.places(dim, *size, *scale) {
-                    Some(places) => Some((dim, places)),
-                    None => return Ok(None),
-                },
+            let places = match (x.size(axis)?, size, scale) {
+                (Some(dim), Size::Known(size), Scale::Absent | Scale::Known(_)) => {
+                    match picks.places(dim, *size, scale.known()) {
+                        Some(places) => Some((dim, places)),
+                        None => return Ok(None),
+                    }
+                }
                 _ => None,
             };
             is_known &= places.is_some();
-            all.push((axis, size, *scale, places));
+            all.push((axis, size, scale, places));
         }
         let is_whole = |(dim, places): &(i64, Vec<i64>)| {
             let factor = length(places.len()) / dim;
             (0..).zip(places).all(|(at, place)| factor > 0 && *place == at / factor)
         };
+        let is_factor = |scale: &Scale| scale.known().is_some_and(|scale| scale.fract() == 0.0);
         let needs_no_rounding = match is_known {
             true => all.iter().all(|(.., places)| places.as_ref().is_some_and(is_whole)),
-            false => scales.iter().all(|scale| scale.is_some_and(|scale| scale.fract() == 0.0)),
+            false => picks != Picks::Corners && scales.iter().all(is_factor),
         };
         if needs_no_rounding {
             return Ok(None);
         }
         let mut y = x.clone();
         for (axis, size, scale, places) in all {
-            let places = match places {
-                Some((dim, places)) if places.iter().copied().eq(0..dim) => continue,
-                Some((_, places)) => self.longs(&places),
-                None => {
-                    let dim = self.size_of(x, axis)?;
-                    picks.computed(self, &dim, size, scale)?
-                }
-            };
+            if places.is_some_and(|(dim, places)| places.into_iter().eq(0..dim)) {
+                continue;
+            }
+            let dim = self.size_of(x, axis)?;
+            let places = self.nearest(picks, &dim, size, scale)?;
             y = self.gather(&y, &places, axis)?;
         }
         Ok(Some(y))
+    }
+
+    /// Returns the places of the nearest elements of an axis.
+    pub(crate) fn nearest(&mut self, picks: Picks, dim: &Size, size: &Size, scale: &Scale) -> Made {
+        let places = match (dim.known(), size.known(), scale) {
+            (Some(dim), Some(size), Scale::Absent | Scale::Known(_)) => {
+                picks.places(dim, size, scale.known())
+            }
+            _ => None,
+        };
+        match places {
+            Some(places) => Ok(self.longs(&places)),
+            None => picks.computed(self, dim, size, scale),
+        }
     }
 
     /// Cuts `size` elements of an axis out, from `start` on.

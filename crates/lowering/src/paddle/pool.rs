@@ -59,6 +59,9 @@ fn pool(op: &mut Operator<'_>) -> Outcome {
     let is_max = op.pools_maxima()?;
     let size = op.ints("ksize")?;
     let (global, adaptive) = (op.flag("global_pooling")?, op.flag("adaptive")?);
+    if global && adaptive {
+        return Err("`global_pooling` is not supported with `adaptive`".into());
+    }
     let y = match (global, adaptive, is_max) {
         (true, _, true) => op.call("GlobalMaxPool", &[&x], [])?,
         (true, _, false) => op.call("GlobalAveragePool", &[&x], [])?,

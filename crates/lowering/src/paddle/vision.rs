@@ -6,7 +6,7 @@ use lodstone_schema::numbers::length;
 use lodstone_schema::paddle::Release;
 
 use super::operator::{Operator, Outcome, Rule};
-use crate::onnx::resizing::{Picks, Places, Rounding};
+use crate::onnx::resizing::{Picks, Places, Repeats, Rounding, Scale};
 use crate::onnx::{self, Precision, Value, float, int, text};
 
 pub(super) const RULES: &[(&str, Rule)] = &[
@@ -87,33 +87,71 @@ pub(super) struct Resizing {
     attributes: [Attribute; 4],
     size: Size,
     single: Single,
-    /// The sizes and scales of nearest elements, where `Resize` picks others.
+    /// How nearest elements are picked, where `Resize` may pick others.
     picked: Option<Picked>,
 }
 
-/// Sizes, and the scales that are given.
-type Picked = (Vec<onnx::Size>, Vec<Option<f64>>);
+/// How the nearest elements of the axes are picked.
+struct Picked {
+    picks: Picks,
+    sizes: Vec<onnx::Size>,
+    scales: Vec<Scale>,
+}
 
-/// PaddlePaddle's places of nearest elements, without corners.
-const PICKS: Picks = Picks { offset: 0.0, repeats: false };
+impl Picked {
+    /// Returns how the nearest elements are picked, unless `Resize` is known to pick the same.
+    fn of(op: &mut Operator<'_>, x: &Value, size: &Size, corners: bool) -> Outcome<Option<Self>> {
+        let picks = match corners {
+            true => Picks::Corners,
+            false => Picks::Down { offset: 0.0, repeats: Repeats::Never },
+        };
+        let (sizes, scales) = match size {
+            Size::Dims(all) => {
+                let sizes = op.sizes_in(all)?;
+                let scales = vec![Scale::Absent; sizes.len()];
+                (sizes, scales)
+            }
+            Size::Scales(all) => match all.info().floats() {
+                Some(scales) => {
+                    let mut sizes = Vec::new();
+                    for (axis, scale) in (2..).zip(&scales) {
+                        let dim = op.size_of(x, axis)?;
+                        sizes.push(op.scaled(&dim, *scale, Precision::Single)?);
+                    }
+                    (sizes, scales.into_iter().map(Scale::Known).collect())
+                }
+                None => {
+                    let (_, sizes) = scaled(op, x, all)?;
+                    let sizes = op.sizes_in(&sizes)?;
+                    let places = 0..length(sizes.len());
+                    let scale = |place| op.gather_scalar(all, place).map(Scale::Value);
+                    (sizes, places.map(scale).collect::<Outcome<_>>()?)
+                }
+            },
+        };
+        let dims = x.known_dims().zip(onnx::known_sizes(&sizes));
+        let is_resize = dims.is_some_and(|(dims, sizes)| {
+            let mut axes = dims.iter().skip(2).zip(&sizes).zip(&scales);
+            axes.all(|((dim, size), scale)| match scale {
+                Scale::Absent => picks.is_resize(*dim, *size, None),
+                Scale::Known(scale) => picks.is_resize(*dim, *size, Some(*scale)),
+                Scale::Value(_) => false,
+            })
+        });
+        Ok((!is_resize).then_some(Self { picks, sizes, scales }))
+    }
 
-/// Returns the sizes and scales of nearest elements, if they are known and `Resize` picks others.
-fn picked(x: &Value, size: &Size, scales: &[f32]) -> Outcome<Option<Picked>> {
-    let Some(dims) = x.known_dims() else { return Ok(None) };
-    let dims = dims.get(2..).unwrap_or_default();
-    let (sizes, scales) = match size {
-        Size::Dims(all) => (all.info().ints(), vec![None; dims.len()]),
-        Size::Scales(_) if scales.is_empty() => (None, Vec::new()),
-        Size::Scales(_) => {
-            let all = scales.iter().cycle().take(dims.len());
-            (Some(sizes(dims, scales)?), all.map(|scale| Some(f64::from(*scale))).collect())
-        }
-    };
-    let Some(sizes) = sizes else { return Ok(None) };
-    let mut axes = dims.iter().zip(&sizes).zip(&scales);
-    let is_resize = axes.all(|((dim, size), scale)| PICKS.is_resize(*dim, *size, *scale));
-    let sizes = sizes.into_iter().map(onnx::Size::Known).collect();
-    Ok((!is_resize).then_some((sizes, scales)))
+    fn picked(&self, op: &mut Operator<'_>, x: &Value) -> Outcome<Option<Value>> {
+        op.picked(x, self.picks, &self.sizes, &self.scales)
+    }
+
+    /// Returns the places of the nearest elements of an axis, which is the `number`th of the size.
+    fn places(&self, op: &mut Operator<'_>, number: usize, dim: i64) -> Outcome<Value> {
+        let (Some(size), Some(scale)) = (self.sizes.get(number), self.scales.get(number)) else {
+            return Err(format!("expected more than {number} sizes").into());
+        };
+        op.nearest(self.picks, &onnx::Size::Known(dim), size, scale)
+    }
 }
 
 /// Which dims of a bicubic image become 1. PaddlePaddle places their element half an element before the first one, as no
@@ -220,11 +258,8 @@ impl Resizing {
             (false, "cubic") => Single::of(op, x, &size, is_static)?,
             _ => Single::Never,
         };
-        let picked = match (corners, mode) {
-            (false, "nearest") => {
-                let scales = if is_static { op.floats("scale")? } else { Vec::new() };
-                picked(x, &size, &scales)?
-            }
+        let picked = match mode {
+            "nearest" => Picked::of(op, x, &size, corners)?,
             _ => None,
         };
         Ok(Self { attributes, size, single, picked })
@@ -232,8 +267,8 @@ impl Resizing {
 
     /// Resizes an image.
     fn resized(&self, op: &mut Operator<'_>, x: &Value) -> Outcome<Value> {
-        if let Some((sizes, scales)) = &self.picked
-            && let Some(y) = op.picked(x, PICKS, sizes, scales)?
+        if let Some(picked) = &self.picked
+            && let Some(y) = picked.picked(op, x)?
         {
             return Ok(y);
         }
@@ -338,6 +373,10 @@ impl Resizing {
         let (column, line) = (op.unsqueeze(&numbers, &[1])?, op.unsqueeze(&numbers, &[0])?);
         let own = op.call("Equal", &[&column, &line], [])?;
         let own = op.cast(&own, dtype)?;
+        if let Some(picked) = &self.picked {
+            let places = picked.places(op, axis, dim)?;
+            return op.gather(&own, &places, 0);
+        }
         let (own, size) = self.extended(op, &own, 0, length(axis))?;
         let line = match &self.size {
             Size::Dims(_) => op.longs(&[dim]),

@@ -1,7 +1,10 @@
 //! Boxes, their suppression and regions with random attributes, compared with the formulas of the frameworks' kernels.
 
+mod caffe2;
+mod grids;
 mod mxnet;
 mod paddle;
+mod pyramid;
 mod regions;
 mod torch;
 
@@ -22,6 +25,7 @@ pub(crate) fn trials() -> Vec<Trial> {
         of("paddle", PADDLE, paddle::DRAWS),
         of("mxnet", Single::mxnet, mxnet::DRAWS),
         of("torch", Single::torch, torch::DRAWS),
+        of("caffe2", Single::caffe2, caffe2::DRAWS),
     ];
     all.into_iter().flatten().collect()
 }

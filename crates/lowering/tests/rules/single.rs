@@ -12,6 +12,7 @@ use lodstone_store::Blob;
 use super::evaluate::lowered;
 use super::paddle::{self, Fed, Open};
 use super::random::{Random, differences, judge};
+use super::recorded;
 
 /// The number of random operators of each kind.
 const COUNT: usize = 400;
@@ -72,6 +73,21 @@ pub(crate) fn floats(elements: &[f32], dims: &[usize]) -> Tensor {
 /// Returns a tensor of single precision.
 pub(crate) fn list(elements: &[f64], dims: &[usize]) -> Tensor {
     floats(&elements.iter().map(|it| *it as f32).collect::<Vec<_>>(), dims)
+}
+
+/// Moves the second dim to the end.
+pub(crate) fn channels_last(x: &Tensor) -> Tensor {
+    let mut dims: Vec<usize> = x.shape.iter().map(|dim| *dim as usize).collect();
+    let (all, channels) = (recorded::elements(x), dims.remove(1));
+    let (batch, pixels) = (dims[0], dims[1..].iter().product::<usize>());
+    let image = |image: usize| {
+        (0..pixels).flat_map(move |pixel| {
+            (0..channels).map(move |channel| (image * channels + channel) * pixels + pixel)
+        })
+    };
+    let places = (0..batch).flat_map(image);
+    dims.push(channels);
+    list(&places.map(|place| all[place]).collect::<Vec<_>>(), &dims)
 }
 
 pub(crate) fn ints(elements: &[i32]) -> Tensor {

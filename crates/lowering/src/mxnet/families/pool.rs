@@ -1,10 +1,11 @@
 //! Pooling.
 //!
 //! A mean divides by the number of elements of its window, padding included, but not by those beyond the padding, where
-//! the last window of the convention `full` may reach.
+//! the last window of the convention `full` may reach. Norms by odd exponents are roots of sums with signs (`pool_utils.h`).
 
 use lodstone_schema::numbers::length;
 
+use super::functions::cbrt;
 use crate::mxnet::attributes::wrong;
 use crate::mxnet::node::{Node, Outcome, Rule, rank};
 use crate::onnx::pools::Pool;
@@ -61,14 +62,40 @@ pub(super) fn pooling(node: &mut Node<'_>) -> Outcome {
         match kind {
             "max" => node.max_pool(&x, &pool)?,
             "avg" => node.mean_pool(&x, &pool, divisor)?,
-            "sum" => {
-                let y = node.padded_mean_pool(&x, &pool)?;
-                node.times(&y, pool.size()?)?
-            }
-            _ => node.norm_pool(&x, &pool, exponent(p)?)?,
+            "sum" => sums(node, &x, &pool)?,
+            _ => match exponent(p)? {
+                2 => node.norm_pool(&x, &pool, 2)?,
+                p => signed_norm(node, &x, p, |node, powers| sums(node, powers, &pool))?,
+            },
         }
     };
     node.in_layout(&y, layout)
+}
+
+fn sums(node: &mut Node<'_>, x: &Value, pool: &Pool) -> Outcome {
+    let y = node.padded_mean_pool(x, pool)?;
+    node.times(&y, pool.size()?)
+}
+
+fn global_sum(node: &mut Node<'_>, x: &Value) -> Outcome {
+    let axes: Vec<i64> = (2..rank(x)?).collect();
+    node.reduce("ReduceSum", x, &axes, true)
+}
+
+/// Returns the root of sums of powers by 1 or 3, which keep the signs of the elements in MXNet.
+fn signed_norm(
+    node: &mut Node<'_>,
+    x: &Value,
+    p: i64,
+    sum: impl FnOnce(&mut Node<'_>, &Value) -> Outcome,
+) -> Outcome {
+    if p == 1 {
+        return sum(node, x);
+    }
+    let square = node.mul(x, x)?;
+    let cube = node.mul(&square, x)?;
+    let sum = sum(node, &cube)?;
+    cbrt(node, &sum)
 }
 
 fn exponent(p: Option<i64>) -> Outcome<i64> {
@@ -83,11 +110,11 @@ fn global(node: &mut Node<'_>, x: &Value, kind: &str, p: Option<i64>) -> Outcome
     match kind {
         "max" => node.call("GlobalMaxPool", &[x], []),
         "avg" => node.call("GlobalAveragePool", &[x], []),
-        "sum" => {
-            let axes: Vec<i64> = (2..rank(x)?).collect();
-            node.reduce("ReduceSum", x, &axes, true)
-        }
-        _ => node.call("GlobalLpPool", &[x], [int("p", exponent(p)?)]),
+        "sum" => global_sum(node, x),
+        _ => match exponent(p)? {
+            2 => node.call("GlobalLpPool", &[x], [int("p", 2)]),
+            p => signed_norm(node, x, p, global_sum),
+        },
     }
 }
 
@@ -100,9 +127,9 @@ fn pooling_v1(node: &mut Node<'_>) -> Outcome {
         return global(node, &x, kind, None);
     }
     let pool = pool(node, &x, &["valid", "full"])?;
-    if kind == "max" {
-        return node.max_pool_of_zeros(&x, &pool);
+    match kind {
+        "max" => node.max_pool_of_zeros(&x, &pool),
+        "sum" => sums(node, &x, &pool),
+        _ => node.padded_mean_pool(&x, &pool),
     }
-    let y = node.padded_mean_pool(&x, &pool)?;
-    if kind == "sum" { node.times(&y, pool.size()?) } else { Ok(y) }
 }

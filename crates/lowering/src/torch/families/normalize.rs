@@ -132,7 +132,8 @@ fn grouped(node: &mut Node<'_>, x: &Value, groups: i64, eps: f64) -> Outcome<[Va
         return Err(wrong("num_groups", &format!("a divisor of {channels}"), &groups.to_string()));
     }
     let batch = node.size_of(x, 0)?;
-    let split = [batch, Size::Known(groups), Size::Known(-1)];
+    let elements = node.elements_of_group(x, groups)?;
+    let split = [batch, Size::Known(groups), Size::Known(elements)];
     let parts = node.reshape_to(x, &split)?;
     let normal = node.normalized(&parts, &[2], eps)?;
     let y = node.reshape_as(&normal.value, x)?;

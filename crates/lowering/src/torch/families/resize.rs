@@ -4,7 +4,7 @@ use lodstone_model::DType;
 use lodstone_schema::{Code, Finding};
 
 use super::conv::batched;
-use crate::onnx::resizing::{Extent, Filter, Picks, Places, Resize, Rounding};
+use crate::onnx::resizing::{Extent, Filter, Picks, Places, Repeats, Resize, Rounding, Scale};
 use crate::onnx::windows::{Pads, Windows};
 use crate::onnx::{Precision, Value, int, known_sizes, text};
 use crate::torch::arguments::{Size, wrong};
@@ -101,8 +101,11 @@ fn resized(node: &mut Node<'_>, how: Resize) -> Outcome {
     let target = Target::of(node, &x, count)?;
     if matches!(how.filter, Filter::Nearest(_)) {
         let offset = if how.places == Places::HalfPixel { 0.5 } else { 0.0 };
-        let picks = Picks { offset, repeats: offset == 0.0 && count == 2 };
-        if let Some(y) = node.picked(&x, picks, &target.sizes, &target.scales)? {
+        let repeats = if offset == 0.0 && count == 2 { Repeats::IfTwice } else { Repeats::Never };
+        let scales = target.scales.iter().map(|scale| scale.map_or(Scale::Absent, Scale::Known));
+        let scales: Vec<Scale> = scales.collect();
+        let picks = Picks::Down { offset, repeats };
+        if let Some(y) = node.picked(&x, picks, &target.sizes, &scales)? {
             return Ok(y);
         }
     }

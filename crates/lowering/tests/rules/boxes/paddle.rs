@@ -3,8 +3,8 @@
 use lodstone_model::{AttributeValue, Tensor};
 
 use super::{
-    Draw, Random, Rect, Single, boxes, boxes_over, common, flat, int32, int64, kept, list, order,
-    overlap, regions, scores, text,
+    Draw, Random, Rect, Single, boxes, boxes_over, common, flat, grids, int32, int64, kept, list,
+    order, overlap, pyramid, regions, scores, text,
 };
 
 pub(super) const DRAWS: &[(&str, Draw)] = &[
@@ -15,6 +15,13 @@ pub(super) const DRAWS: &[(&str, Draw)] = &[
     ("nms", nms),
     ("generate_proposals", proposals),
     ("regions", |random| regions::drawn(random, "paddle")),
+    ("prior_box", grids::prior),
+    ("density_prior_box", grids::density),
+    ("anchor_generator", grids::anchors),
+    ("yolo_box", grids::yolo),
+    ("box_clip", pyramid::clip),
+    ("distribute_fpn_proposals", pyramid::distribute),
+    ("collect_fpn_proposals", pyramid::collect),
 ];
 
 /// Thresholds that no overlap of boxes of small whole numbers has, and those at the ends.

@@ -24,8 +24,10 @@ fn pixel(plane: &[f64], [rows, columns]: [usize; 2], y: f64, x: f64) -> f64 {
 /// `roi_align_kernel.cc`, `roi_pool_kernel.cc` and the same of the other frameworks.
 pub(super) fn drawn(random: &mut Random, dialect: &str) -> Option<(Single, Vec<Tensor>)> {
     let dims = [random.size(1, 2), random.size(1, 2), random.size(1, 5), random.size(1, 5)];
-    let count = random.size(if dialect == "torch" { 0 } else { 1 }, 3);
-    let averages = random.flag();
+    let takes_none = dialect == "torch" || dialect == "caffe2";
+    let count = random.size(if takes_none { 0 } else { 1 }, 3);
+    // Caffe2 has only means.
+    let averages = dialect == "caffe2" || random.flag();
     let (cells, scale) = ([random.size(1, 3), random.size(1, 3)], random.pick(&[0.5, 1.0, 0.25]));
     let (samples, is_aligned) = (random.number(-1, 3), random.flag());
     let x = random.tensor(&dims);
@@ -140,6 +142,19 @@ pub(super) fn drawn(random: &mut Random, dialect: &str) -> Option<(Single, Vec<T
             }
             let kind = if averages { "_contrib_ROIAlign" } else { "ROIPooling" };
             Single::new(kind, vec![("data", x), rows], attributes, vec!["output"])
+        }
+        "caffe2" => {
+            let attributes = vec![
+                ("pooled_h", AttributeValue::Long(high.into())),
+                ("pooled_w", AttributeValue::Long(wide.into())),
+                ("spatial_scale", AttributeValue::Float(scale as f32)),
+                ("sampling_ratio", AttributeValue::Long(samples)),
+                ("aligned", AttributeValue::Long(is_aligned.into())),
+            ];
+            // Without images, all regions are of the first one.
+            let own = own.iter().all(|(image, _)| *image == 0) && random.flag();
+            let rows = if own { ("", flat(&boxes, &[count, 4])) } else { rows };
+            Single::new("RoIAlign", vec![("", x), rows], attributes, vec![""])
         }
         _ => {
             let mut attributes = vec![

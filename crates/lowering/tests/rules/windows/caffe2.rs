@@ -12,6 +12,7 @@ pub(super) fn trials() -> Vec<Trial> {
         trial("caffe2::Conv", convolution),
         trial("caffe2::ConvTranspose", deconvolution),
         trial("caffe2::pools", pooling),
+        trial("caffe2::global_pooling", global),
     ]
 }
 
@@ -64,6 +65,32 @@ fn line(
     Some(Line { count: count(begin, end)?, begin, end })
 }
 
+/// Spells a number for each axis as a list; those of images also as one, or by axis.
+fn spelled(random: &mut Random, name: &str, values: &[i64]) -> Vec<Attribute> {
+    match random.number(0, 2) {
+        0 if values.len() == 2 && values[0] == values[1] => vec![attribute(name, values[0])],
+        1 if values.len() == 2 => {
+            let ends = ["h", "w"].into_iter().zip(values);
+            ends.map(|(end, value)| attribute(&format!("{name}_{end}"), *value)).collect()
+        }
+        _ => vec![attribute(&format!("{name}s"), values.to_vec())],
+    }
+}
+
+/// Spells pads: those at the begins of all axes, and those at the ends.
+fn spelled_pads(random: &mut Random, pads: &[i64]) -> Vec<Attribute> {
+    match random.number(0, 2) {
+        0 if pads.len() == 4 && pads.iter().all(|pad| *pad == pads[0]) => {
+            vec![attribute("pad", pads[0])]
+        }
+        1 if pads.len() == 4 => {
+            let sides = ["pad_t", "pad_l", "pad_b", "pad_r"].into_iter().zip(pads);
+            sides.map(|(side, pad)| attribute(side, *pad)).collect()
+        }
+        _ => vec![attribute("pads", pads.to_vec())],
+    }
+}
+
 /// Random arguments of windows, and the windows that follow.
 struct Drawn {
     attributes: Vec<Attribute>,
@@ -96,17 +123,18 @@ impl Drawn {
         });
         let lines: Vec<Line> = lines.collect::<Option<_>>()?;
         let is_last = !is_open && spatial == 2 && random.flag();
-        let mut attributes = vec![
-            attribute("kernels", kernel.clone()),
-            attribute("strides", strides.clone()),
-            attribute("pads", [begins, ends].concat()),
-            attribute("order", if is_last { "NHWC" } else { "NCHW" }),
-        ];
+        let mut attributes = spelled(random, "kernel", &kernel);
+        attributes.extend(spelled(random, "stride", &strides));
+        attributes.push(attribute("order", if is_last { "NHWC" } else { "NCHW" }));
+        match legacy {
+            1 | 2 => {}
+            _ => attributes.extend(spelled_pads(random, &[begins, ends].concat())),
+        }
         if legacy > 0 {
             attributes.push(attribute("legacy_pad", legacy));
         }
         if !is_pool {
-            attributes.push(attribute("dilations", dilations.clone()));
+            attributes.extend(spelled(random, "dilation", &dilations));
         }
         Some(Self { attributes, lines, kernel, strides, dilations, is_last, legacy })
     }
@@ -152,20 +180,20 @@ fn deconvolution(random: &mut Random, is_open: bool) -> Option<Case> {
     let size = |a: usize| stride[a] * (dims[a] - 1) + kernel[a] + adj[a] - pads[a] - pads[a + 2];
     let sizes = [size(0), size(1)];
     let is_last = !is_open && random.flag();
+    let groups = if is_last { 1 } else { random.number(1, 2) };
     if sizes.iter().any(|size| *size < 1) {
         return None;
     }
-    let x = random.images(2, &dims);
-    let w = random.array(&[&[2, 3], &kernel[..]].concat());
+    let x = random.images(2 * groups, &dims);
+    let w = random.array(&[&[2 * groups, 3], &kernel[..]].concat());
     let taps = Taps { kernel: &kernel, strides: &stride, dilations: &[1, 1], begins: &pads[..2] };
-    let y = transposed(&x, &w, &taps, &sizes, 1);
-    let attributes = vec![
-        attribute("kernels", kernel.clone()),
-        attribute("strides", stride.clone()),
-        attribute("pads", pads.clone()),
-        attribute("adjs", adj.clone()),
-        attribute("order", if is_last { "NHWC" } else { "NCHW" }),
-    ];
+    let y = transposed(&x, &w, &taps, &sizes, groups);
+    let mut attributes = spelled(random, "kernel", &kernel);
+    attributes.extend(spelled(random, "stride", &stride));
+    attributes.extend(spelled(random, "adj", &adj));
+    attributes.extend(spelled_pads(random, &pads));
+    attributes.push(attribute("group", groups));
+    attributes.push(attribute("order", if is_last { "NHWC" } else { "NCHW" }));
     let name = format!("ConvTranspose {:?} by {:?} {attributes:?}", x.dims, w.dims);
     let (x, w, y) = match is_last {
         true => (x.channels_last(), w.channels_last(), y.channels_last()),
@@ -207,4 +235,24 @@ fn pooling(random: &mut Random, is_open: bool) -> Option<Case> {
     let found = Box::new(move || evaluated(Dialect::Caffe2, op, &[("x", &x)], is_open, 1));
     let refused: &[&str] = if drawn.legacy == 3 { &["behind the"] } else { &[] };
     Some(Case { name, found, wanted: vec![y.tensor()], refused })
+}
+
+fn global(random: &mut Random, is_open: bool) -> Option<Case> {
+    let spatial = random.number(1, 3) as usize;
+    let dims = random.each(spatial, 1, 6);
+    let span = |dim: &i64| vec![Span { places: (0..*dim).collect(), divisor: *dim }];
+    let spans: Vec<Vec<Span>> = dims.iter().map(span).collect();
+    let (is_max, is_last) = (random.flag(), !is_open && spatial == 2 && random.flag());
+    let x = random.images(2, &dims);
+    let (y, _) = pooled(&x, &spans, if is_max { "max" } else { "avg" }, f32::MIN);
+    let kind = if is_max { "MaxPool" } else { "AveragePool" };
+    let attributes = vec![
+        attribute("global_pooling", 1_i64),
+        attribute("order", if is_last { "NHWC" } else { "NCHW" }),
+    ];
+    let name = format!("{kind} {:?} {attributes:?}", x.dims);
+    let (x, y) = if is_last { (x.channels_last(), y.channels_last()) } else { (x, y) };
+    let op = op(kind, &["x"], attributes);
+    let found = Box::new(move || evaluated(Dialect::Caffe2, op, &[("x", &x)], is_open, 1));
+    Some(Case { name, found, wanted: vec![y.tensor()], refused: &[] })
 }

@@ -4,35 +4,38 @@
 //! Numbers of windows are rounded towards 0, since C++ divides so: a kernel that exceeds the padded image by less than a
 //! stride has one window.
 
+mod gradients;
+
 use std::collections::BTreeMap;
 
 use libtest_mimic::Trial;
 use lodstone_lowering::paddle::lower_op;
 use lodstone_model::{Attribute, DType, Op, Tensor};
-use lodstone_schema::numbers::length;
 use lodstone_schema::paddle::Release;
 
 use super::{
-    Array, Case, Random, Span, Taps, attribute, columns, convolved, image, indices, is_inside,
-    operand, pooled, transposed, trial,
+    Array, Case, Random, Span, Taps, attribute, columns, convolved, image, indices, operand,
+    pooled, transposed, trial,
 };
 use crate::paddle::{Fed, Open, results};
 
 pub(super) fn trials() -> Vec<Trial> {
-    vec![
+    let mut trials = gradients::trials();
+    trials.extend([
         trial("paddle::pool2d", |random, open| pool(random, open, 2)),
         trial("paddle::pool3d", |random, open| pool(random, open, 3)),
-        trial("paddle::pool2d_grad", |random, _| pool_gradient(random, 2)),
-        trial("paddle::pool3d_grad", |random, _| pool_gradient(random, 3)),
-        trial("paddle::max_pool2d_with_index", with_index),
-        trial("paddle::conv2d", |random, open| conv(random, open, 2)),
-        trial("paddle::conv3d", |random, open| conv(random, open, 3)),
-        trial("paddle::conv2d_grad", conv_gradient),
-        trial("paddle::conv2d_transpose", conv_transpose),
+        trial("paddle::max_pool2d_with_index", |random, open| with_index(random, open, 2)),
+        trial("paddle::max_pool3d_with_index", |random, open| with_index(random, open, 3)),
+        trial("paddle::conv2d", |random, open| conv(random, open, "conv2d")),
+        trial("paddle::conv3d", |random, open| conv(random, open, "conv3d")),
+        trial("paddle::depthwise_conv2d", |random, open| conv(random, open, "depthwise_conv2d")),
+        trial("paddle::conv2d_transpose", |random, open| transpose(random, open, false)),
+        trial("paddle::depthwise_conv2d_transpose", |random, open| transpose(random, open, true)),
         trial("paddle::unfold", |random, open| patches(random, open, false)),
         trial("paddle::fold", |random, open| patches(random, open, true)),
         trial("paddle::im2sequence", sequences),
-    ]
+    ]);
+    trials
 }
 
 /// Returns a case of an operator, whose slots are named like its variables.
@@ -122,6 +125,10 @@ impl Pool {
         let (is_ceil, exclusive, is_last) = (random.flag(), random.flag(), random.flag());
         let padding = Padding::random(random, &dims, &size, &strides);
         let (is_adaptive, is_global) = (random.number(0, 4) == 0, random.number(0, 7) == 0);
+        // Both are refused: the kernel returns an image of the same dims.
+        if is_adaptive && is_global {
+            return None;
+        }
         let (mut kernel, mut begins, mut ends) = (size.clone(), padding.begins, padding.ends);
         if is_adaptive || is_global {
             (begins, ends) = (vec![0; spatial], vec![0; spatial]);
@@ -131,7 +138,7 @@ impl Pool {
         }
         let count = |a: usize| {
             let more = if is_ceil { strides[a] - 1 } else { 0 };
-            match is_adaptive && !is_global {
+            match is_adaptive {
                 true => size[a],
                 false => (dims[a] - kernel[a] + begins[a] + ends[a] + more) / strides[a] + 1,
             }
@@ -143,7 +150,7 @@ impl Pool {
         let spans = (0..spatial).map(|a| {
             let span = |number: i64| {
                 // The maximum has no adaptive windows.
-                if is_adaptive && !is_max && !is_global {
+                if is_adaptive && !is_max {
                     let begin = number * dims[a] / counts[a];
                     let end = ((number + 1) * dims[a] + counts[a] - 1) / counts[a];
                     return Span { places: (begin..end).collect(), divisor: end - begin };
@@ -210,69 +217,52 @@ fn pool(random: &mut Random, is_open: bool, spatial: usize) -> Option<Case> {
     ))
 }
 
-/// An element of a mean gets its share of the gradient, the first maximum all of it.
-fn pool_gradient(random: &mut Random, spatial: usize) -> Option<Case> {
-    let pool = Pool::random(random, spatial)?;
-    let (y, places) = pooled(&pool.x, &pool.spans, pool.kind(), f32::MIN);
-    let given = random.array(&y.dims);
-    let mut wanted = Array::zeros(&pool.x.dims);
-    let inner = wanted.dims[2..].iter().product::<i64>();
-    for index in indices(&y.dims) {
-        if pool.is_max {
-            let place = places.get(&index) as i64;
-            let image = index[0] * y.dims[1] + index[1];
-            if place >= 0 {
-                wanted.values[(image * inner + place) as usize] += given.get(&index);
-            }
-            continue;
-        }
-        let own: Vec<&Span> =
-            index[2..].iter().zip(&pool.spans).map(|(at, all)| &all[*at as usize]).collect();
-        let divisor = own.iter().map(|span| span.divisor).product::<i64>();
-        let sizes: Vec<i64> = own.iter().map(|span| length(span.places.len())).collect();
-        for inner in indices(&sizes) {
-            let at = inner.iter().zip(&own).map(|(at, span)| span.places[*at as usize]);
-            let at: Vec<i64> = index[..2].iter().copied().chain(at).collect();
-            wanted.add(&at, given.get(&index) / divisor as f32);
-        }
-    }
-    let given =
-        vec![("X", pool.laid(&pool.x)), ("Out", pool.laid(&y)), ("Out@GRAD", pool.laid(&given))];
-    let wanted = vec![("X@GRAD", pool.laid(&wanted))];
-    Some(case(&format!("pool{spatial}d_grad"), given, pool.attributes, wanted, false))
+/// The windows of a pool of maxima, whose places are the other result.
+struct Indexed {
+    x: Array,
+    spans: Vec<Vec<Span>>,
+    attributes: Vec<Attribute>,
 }
 
-fn with_index(random: &mut Random, is_open: bool) -> Option<Case> {
-    let (dims, mut kernel) = (random.each(2, 1, 6), random.each(2, 1, 4));
-    let mut strides = random.each(2, 1, 3);
-    let mut pads: Vec<i64> = kernel.iter().map(|kernel| random.number(0, kernel - 1)).collect();
-    let is_global = random.number(0, 7) == 0;
-    let attributes = vec![
-        ints("ksize", &kernel),
-        ints("strides", &strides),
-        ints("paddings", &pads),
-        attribute("global_pooling", is_global),
-    ];
-    if is_global {
-        (kernel, pads, strides) = (dims.clone(), vec![0; 2], strides);
+impl Indexed {
+    fn random(random: &mut Random, spatial: usize) -> Option<Self> {
+        let (dims, mut kernel) = (random.each(spatial, 1, 6), random.each(spatial, 1, 4));
+        let strides = random.each(spatial, 1, 3);
+        let mut pads: Vec<i64> = kernel.iter().map(|kernel| random.number(0, kernel - 1)).collect();
+        let is_global = random.number(0, 7) == 0;
+        let attributes = vec![
+            ints("ksize", &kernel),
+            ints("strides", &strides),
+            ints("paddings", &pads),
+            attribute("global_pooling", is_global),
+        ];
+        if is_global {
+            (kernel, pads) = (dims.clone(), vec![0; spatial]);
+        }
+        if (0..spatial).any(|a| dims[a] + 2 * pads[a] < kernel[a]) {
+            return None;
+        }
+        let spans = (0..spatial).map(|a| {
+            let span = |number: i64| {
+                let begin = number * strides[a] - pads[a];
+                let (begin, end) = (begin.max(0), (begin + kernel[a]).min(dims[a]));
+                Span { places: (begin..end).collect(), divisor: 1 }
+            };
+            (0..(dims[a] - kernel[a] + 2 * pads[a]) / strides[a] + 1).map(span).collect()
+        });
+        Some(Self { x: random.images(2, &dims), spans: spans.collect(), attributes })
     }
-    if is_open || (0..2).any(|a| dims[a] + 2 * pads[a] < kernel[a]) {
+}
+
+fn with_index(random: &mut Random, is_open: bool, spatial: usize) -> Option<Case> {
+    let Indexed { x, spans, attributes } = Indexed::random(random, spatial)?;
+    if is_open {
         return None;
     }
-    strides.iter_mut().for_each(|stride| *stride = (*stride).max(1));
-    let spans = (0..2).map(|a| {
-        let span = |number: i64| {
-            let begin = number * strides[a] - pads[a];
-            let (begin, end) = (begin.max(0), (begin + kernel[a]).min(dims[a]));
-            Span { places: (begin..end).collect(), divisor: 1 }
-        };
-        (0..(dims[a] - kernel[a] + 2 * pads[a]) / strides[a] + 1).map(span).collect()
-    });
-    let spans: Vec<Vec<Span>> = spans.collect();
-    let x = random.array(&[&[2, 2], &dims[..]].concat());
     let (y, places) = pooled(&x, &spans, "max", f32::MIN);
     let wanted = vec![("Out", y.tensor()), ("Mask", places.integers(DType::Int32))];
-    Some(case("max_pool2d_with_index", vec![("X", x.tensor())], attributes, wanted, false))
+    let kind = format!("max_pool{spatial}d_with_index");
+    Some(case(&kind, vec![("X", x.tensor())], attributes, wanted, false))
 }
 
 struct Conv {
@@ -289,11 +279,14 @@ struct Conv {
 }
 
 impl Conv {
-    fn random(random: &mut Random, spatial: usize) -> Option<Self> {
+    fn random(random: &mut Random, kind: &str) -> Option<Self> {
+        let spatial = if kind.contains("3d") { 3 } else { 2 };
         let (dims, kernel) = (random.each(spatial, 1, 6), random.each(spatial, 1, 3));
         let (strides, mut dilations) = (random.each(spatial, 1, 3), random.each(spatial, 1, 2));
         let padding = Padding::random(random, &dims, &kernel, &strides);
         let (groups, is_last) = (random.number(1, 2), random.flag());
+        // The channels of a group.
+        let each = if kind.starts_with("depthwise") { 1 } else { 2 };
         let attributes = [
             padding.attributes,
             vec![
@@ -315,8 +308,8 @@ impl Conv {
             return None;
         }
         Some(Self {
-            x: random.images(2 * groups, &dims),
-            w: random.array(&[&[2 * groups, 2], &kernel[..]].concat()),
+            x: random.images(each * groups, &dims),
+            w: random.array(&[&[2 * groups, each], &kernel[..]].concat()),
             kernel,
             strides,
             dilations,
@@ -338,90 +331,97 @@ impl Conv {
     }
 }
 
-fn conv(random: &mut Random, is_open: bool, spatial: usize) -> Option<Case> {
-    let conv = Conv::random(random, spatial)?;
+fn conv(random: &mut Random, is_open: bool, kind: &str) -> Option<Case> {
+    let conv = Conv::random(random, kind)?;
     // Of unknown dims, none is known to be too small.
     let fits = |a: usize| {
         let reach = conv.dilations[a] * (conv.kernel[a] - 1) + 1;
         conv.counts[a] > 1 || conv.x.dims[a + 2] + conv.begins[a] >= reach
     };
-    if is_open && (conv.is_last || !(0..spatial).all(fits)) {
+    if is_open && (conv.is_last || !(0..conv.kernel.len()).all(fits)) {
         return None;
     }
     let y = convolved(&conv.x, &conv.w, &conv.taps(), &conv.counts, conv.groups);
     let (x, y) = (conv.laid(&conv.x), conv.laid(&y));
     let given = vec![("Input", x), ("Filter", conv.w.tensor())];
-    Some(case(&format!("conv{spatial}d"), given, conv.attributes, vec![("Output", y)], is_open))
+    Some(case(kind, given, conv.attributes, vec![("Output", y)], is_open))
 }
 
-fn conv_gradient(random: &mut Random, _: bool) -> Option<Case> {
-    let conv = Conv::random(random, 2)?;
-    let y = convolved(&conv.x, &conv.w, &conv.taps(), &conv.counts, conv.groups);
-    let given = random.array(&y.dims);
-    let (mut by_input, mut by_filter) = (Array::zeros(&conv.x.dims), Array::zeros(&conv.w.dims));
-    let (own, filters) = (conv.w.dims[1], conv.w.dims[0] / conv.groups);
-    for index in indices(&y.dims) {
-        for tap in indices(&conv.kernel) {
-            let place = conv.taps().place(&index[2..], &tap);
-            if !is_inside(&place, &conv.x.dims[2..]) {
-                continue;
-            }
-            for channel in 0..own {
-                let at = [&[index[0], index[1] / filters * own + channel], &place[..]].concat();
-                let weight = [&[index[1], channel], &tap[..]].concat();
-                by_input.add(&at, given.get(&index) * conv.w.get(&weight));
-                by_filter.add(&weight, given.get(&index) * conv.x.get(&at));
-            }
+/// A transposed convolution of images of two spatial dims.
+struct Transposed {
+    x: Array,
+    w: Array,
+    strides: Vec<i64>,
+    dilations: Vec<i64>,
+    begins: Vec<i64>,
+    sizes: Vec<i64>,
+    groups: i64,
+    is_last: bool,
+    attributes: Vec<Attribute>,
+}
+
+impl Transposed {
+    fn random(random: &mut Random, is_depthwise: bool) -> Option<Self> {
+        let (dims, kernel) = (random.each(2, 1, 4), random.each(2, 1, 3));
+        let (strides, mut dilations) = (random.each(2, 1, 3), random.each(2, 1, 2));
+        let padding = Padding::random(random, &dims, &kernel, &strides);
+        let (groups, is_last) = (random.number(1, 2), random.flag());
+        let mut attributes = [
+            padding.attributes,
+            vec![
+                ints("strides", &strides),
+                ints("dilations", &dilations),
+                attribute("groups", groups as i32),
+                attribute("data_format", layout(is_last, 2)),
+            ],
+        ]
+        .concat();
+        if padding.is_same {
+            dilations = vec![1; 2];
         }
+        let least = |a: usize| {
+            let reach = dilations[a] * (kernel[a] - 1) + 1;
+            (dims[a] - 1) * strides[a] - padding.begins[a] - padding.ends[a] + reach
+        };
+        let more: Vec<i64> = (0..2).map(|a| random.number(0, strides[a] - 1)).collect();
+        let how = random.number(0, 2);
+        let size = |a: usize| least(a) + if how == 0 { 0 } else { more[a] };
+        let sizes: Vec<i64> = (0..2).map(size).collect();
+        match how {
+            1 => attributes.push(ints("output_padding", &more)),
+            2 => attributes.push(ints("output_size", &sizes)),
+            _ => {}
+        }
+        if (0..2).any(|a| least(a) < 1) {
+            return None;
+        }
+        let each = if is_depthwise { 1 } else { 2 };
+        let x = random.images(each * groups, &dims);
+        let w = random.array(&[&[each * groups, 1], &kernel[..]].concat());
+        let begins = padding.begins;
+        Some(Self { x, w, strides, dilations, begins, sizes, groups, is_last, attributes })
     }
-    let wanted = vec![("Input@GRAD", conv.laid(&by_input)), ("Filter@GRAD", by_filter.tensor())];
-    let (x, given) = (conv.laid(&conv.x), conv.laid(&given));
-    let given = vec![("Input", x), ("Filter", conv.w.tensor()), ("Output@GRAD", given)];
-    Some(case("conv2d_grad", given, conv.attributes, wanted, false))
+
+    fn taps(&self) -> Taps<'_> {
+        let (kernel, strides) = (&self.w.dims[2..], &self.strides[..]);
+        Taps { kernel, strides, dilations: &self.dilations, begins: &self.begins }
+    }
+
+    fn laid(&self, array: &Array) -> Tensor {
+        if self.is_last { array.channels_last().tensor() } else { array.tensor() }
+    }
 }
 
-fn conv_transpose(random: &mut Random, is_open: bool) -> Option<Case> {
-    let (dims, kernel) = (random.each(2, 1, 4), random.each(2, 1, 3));
-    let (strides, mut dilations) = (random.each(2, 1, 3), random.each(2, 1, 2));
-    let padding = Padding::random(random, &dims, &kernel, &strides);
-    let (groups, is_last) = (random.number(1, 2), random.flag());
-    let mut attributes = [
-        padding.attributes,
-        vec![
-            ints("strides", &strides),
-            ints("dilations", &dilations),
-            attribute("groups", groups as i32),
-            attribute("data_format", layout(is_last, 2)),
-        ],
-    ]
-    .concat();
-    if padding.is_same {
-        dilations = vec![1; 2];
-    }
-    let least = |a: usize| {
-        let reach = dilations[a] * (kernel[a] - 1) + 1;
-        (dims[a] - 1) * strides[a] - padding.begins[a] - padding.ends[a] + reach
-    };
-    let more: Vec<i64> = (0..2).map(|a| random.number(0, strides[a] - 1)).collect();
-    let how = random.number(0, 2);
-    let sizes: Vec<i64> = (0..2).map(|a| least(a) + if how == 0 { 0 } else { more[a] }).collect();
-    match how {
-        1 => attributes.push(ints("output_padding", &more)),
-        2 => attributes.push(ints("output_size", &sizes)),
-        _ => {}
-    }
-    if (0..2).any(|a| least(a) < 1) || is_open && is_last {
+fn transpose(random: &mut Random, is_open: bool, is_depthwise: bool) -> Option<Case> {
+    let conv = Transposed::random(random, is_depthwise)?;
+    if is_open && conv.is_last {
         return None;
     }
-    let x = random.images(2 * groups, &dims);
-    let w = random.array(&[&[2 * groups, 1], &kernel[..]].concat());
-    let (strides, begins) = (&strides[..], &padding.begins[..]);
-    let taps = Taps { kernel: &kernel, strides, dilations: &dilations, begins };
-    let y = transposed(&x, &w, &taps, &sizes, groups);
-    let laid =
-        |array: &Array| if is_last { array.channels_last().tensor() } else { array.tensor() };
-    let given = vec![("Input", laid(&x)), ("Filter", w.tensor())];
-    Some(case("conv2d_transpose", given, attributes, vec![("Output", laid(&y))], is_open))
+    let y = transposed(&conv.x, &conv.w, &conv.taps(), &conv.sizes, conv.groups);
+    let (x, y) = (conv.laid(&conv.x), conv.laid(&y));
+    let given = vec![("Input", x), ("Filter", conv.w.tensor())];
+    let kind = if is_depthwise { "depthwise_conv2d_transpose" } else { "conv2d_transpose" };
+    Some(case(kind, given, conv.attributes, vec![("Output", y)], is_open))
 }
 
 fn patches(random: &mut Random, is_open: bool, is_image: bool) -> Option<Case> {

@@ -54,7 +54,7 @@ impl Pool {
             return None;
         }
         let is_single = random.number(0, 3) == 0;
-        let batch = if is_single { 1 } else { random.number(1, 2) };
+        let batch = if is_single { 1 } else { random.number(0, 2) };
         let x = random.array(&[&[batch, 2], &dims[..]].concat());
         Some(Self { x, is_single, kernel, stride, padding, dilation, is_ceil, counts })
     }
@@ -75,7 +75,7 @@ impl Pool {
 
     /// Returns an array without its batch, if the image has none.
     fn bare(&self, array: &Array) -> Array {
-        if self.is_single { array.reshaped(&array.dims[1..]) } else { array.clone() }
+        if self.is_single { unbatched(array) } else { array.clone() }
     }
 
     fn name(&self) -> String {
@@ -84,6 +84,11 @@ impl Pool {
             self.x.dims, self.kernel, self.stride, self.padding, self.dilation, self.is_ceil
         )
     }
+}
+
+/// Returns the only image.
+fn unbatched(array: &Array) -> Array {
+    array.reshaped(&array.dims[1..])
 }
 
 fn average(random: &mut Random, is_open: bool) -> Option<Case> {
@@ -148,7 +153,10 @@ fn maximum(random: &mut Random, is_open: bool) -> Option<Case> {
 fn adaptive(random: &mut Random, is_open: bool, is_max: bool) -> Option<Case> {
     let spatial = random.number(1, 3) as usize;
     let (dims, counts) = (random.each(spatial, 1, 6), random.each(spatial, 1, 5));
-    let x = random.array(&[&[2, 2], &dims[..]].concat());
+    let is_single = random.number(0, 3) == 0;
+    let least = if is_max { 1 } else { 0 };
+    let batch = if is_single { 1 } else { random.number(least, 2) };
+    let x = random.array(&[&[batch, 2], &dims[..]].concat());
     let spans = (0..spatial).map(|a| {
         let span = |number: i64| {
             let (dim, count) = (dims[a], counts[a]);
@@ -167,10 +175,11 @@ fn adaptive(random: &mut Random, is_open: bool, is_max: bool) -> Option<Case> {
         attributes: vec![attribute("output_size", counts.clone())],
         ..Op::default()
     };
-    let name = format!("{:?} to {counts:?}", x.dims);
-    let mut wanted = vec![y.tensor()];
-    wanted.extend(is_max.then(|| places.integers(DType::Int64)));
-    let outputs = wanted.len();
+    let name = format!("{:?} to {counts:?} single {is_single}", x.dims);
+    let bare = |array: &Array| if is_single { unbatched(array) } else { array.clone() };
+    let mut wanted = vec![bare(&y).tensor()];
+    wanted.extend(is_max.then(|| bare(&places).integers(DType::Int64)));
+    let (outputs, x) = (wanted.len(), bare(&x));
     let found = Box::new(move || evaluated(Dialect::Torch, op, &[("x", &x)], is_open, outputs));
     Some(Case { name, found, wanted, refused: &[] })
 }
@@ -197,10 +206,14 @@ fn conv(random: &mut Random, is_open: bool) -> Option<Case> {
     if counts.iter().any(|count| *count < 1) {
         return None;
     }
-    let x = random.images(2 * groups, &dims);
+    let is_single = random.number(0, 3) == 0;
+    let batch = if is_single { 1 } else { random.number(1, 2) };
+    let x = random.array(&[&[batch, 2 * groups], &dims[..]].concat());
     let w = random.array(&[&[groups, 2], &kernel[..]].concat());
     let taps = Taps { kernel: &kernel, strides: &stride, dilations: &dilation, begins: &begins };
-    let wanted = vec![convolved(&x, &w, &taps, &counts, groups).tensor()];
+    let y = convolved(&x, &w, &taps, &counts, groups);
+    let (x, y) = if is_single { (unbatched(&x), unbatched(&y)) } else { (x, y) };
+    let wanted = vec![y.tensor()];
     let padding: AttributeValue = if how.is_empty() { padding.into() } else { how.into() };
     let name = format!(
         "{:?} by {:?} stride {stride:?} padding {padding:?} dilation {dilation:?}",
@@ -245,18 +258,24 @@ fn conv_transpose(random: &mut Random, is_open: bool) -> Option<Case> {
         "{:?} by {:?} stride {stride:?} padding {padding:?} dilation {dilation:?} output padding {more:?}",
         x.dims, w.dims
     );
-    let op = Op {
-        kind: format!("aten::conv_transpose{spatial}d{}", if spatial == 1 { "" } else { ".input" }),
-        inputs: vec![operand("input", "x"), operand("weight", "w")],
-        attributes: vec![
-            attribute("stride", stride.clone()),
-            attribute("padding", padding.clone()),
-            attribute("output_padding", more.clone()),
-            attribute("dilation", dilation.clone()),
-            attribute("groups", groups),
-        ],
-        ..Op::default()
+    let mut attributes = vec![
+        attribute("stride", stride.clone()),
+        attribute("padding", padding.clone()),
+        attribute("output_padding", more.clone()),
+        attribute("dilation", dilation.clone()),
+        attribute("groups", groups),
+    ];
+    let is_general = random.flag();
+    let kind = match (is_general, spatial) {
+        (true, _) => {
+            attributes.push(attribute("transposed", true));
+            "aten::convolution".to_owned()
+        }
+        (false, 1) => "aten::conv_transpose1d".to_owned(),
+        (false, _) => format!("aten::conv_transpose{spatial}d.input"),
     };
+    let inputs = vec![operand("input", "x"), operand("weight", "w")];
+    let op = Op { kind, inputs, attributes, ..Op::default() };
     let found =
         Box::new(move || evaluated(Dialect::Torch, op, &[("x", &x), ("w", &w)], is_open, 1));
     Some(Case { name, found, wanted, refused: &[] })
