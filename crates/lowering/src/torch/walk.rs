@@ -18,7 +18,7 @@ use super::node::{Made, Node, Outcome, Rule, base_name, check_size, is_written, 
 use super::tensors::{Reference, Tensors, View};
 use super::{control, families, script};
 use crate::OperatorCoverage;
-use crate::onnx::{Graph, Value, is_unknown};
+use crate::onnx::{Graph, Size, Value, is_unknown};
 
 /// The maximum number of views of views: each repeats those before.
 const MAX_VIEWS: usize = 512;
@@ -34,6 +34,8 @@ pub(super) enum Bound<'m> {
     Complex(Value),
     /// A constant.
     Constant(AttributeValue),
+    /// A list of numbers.
+    Numbers(Vec<Value>),
     /// A list of known tensors.
     List(List),
     /// A parameter whose file does not have it.
@@ -213,6 +215,10 @@ impl<'m> Walk<'m> {
                 self.tensors.read(&mut self.graph, reference).map(|it| Some(Item::Tensor(it)))
             }
             Some(Bound::Number(value)) => Ok(Some(Item::Number(value.clone()))),
+            Some(Bound::Numbers(values)) => {
+                let sizes: Vec<Size> = values.iter().cloned().map(Size::Value).collect();
+                self.graph.list_of(&sizes).map(|list| Some(Item::Tensor(list)))
+            }
             Some(Bound::Complex(value)) => Ok(Some(Item::Complex(value.clone()))),
             Some(Bound::Constant(value)) => Ok(Some(Item::Constant(value.clone()))),
             Some(Bound::List(list)) => {
@@ -238,9 +244,16 @@ impl<'m> Walk<'m> {
         for operand in &op.inputs {
             let mut items = Vec::new();
             for (index, name) in operand.args.iter().enumerate() {
-                if let Some(Bound::List(list)) = scope.get(name) {
-                    items.extend(list.values().into_iter().map(Item::Tensor));
-                    continue;
+                match scope.get(name) {
+                    Some(Bound::List(list)) => {
+                        items.extend(list.values().into_iter().map(Item::Tensor));
+                        continue;
+                    }
+                    Some(Bound::Numbers(values)) => {
+                        items.extend(values.iter().cloned().map(Item::Number));
+                        continue;
+                    }
+                    _ => {}
                 }
                 let item = self.item(name, scope);
                 match item.map_err(|finding| finding.about_input(index))? {
@@ -316,7 +329,7 @@ impl<'m> Walk<'m> {
         let mut node = Node::new(&mut self.graph, op, arguments);
         let (results, is_complex) = match rule {
             Rule::One(rule) | Rule::Number(rule) => (vec![rule(&mut node)?], false),
-            Rule::Many(rule) => (rule(&mut node)?, false),
+            Rule::Many(rule) | Rule::Numbers(rule) => (rule(&mut node)?, false),
             Rule::Made(rule) => match rule(&mut node)? {
                 Made::Real(value) => (vec![value], false),
                 Made::Complex(value) => (vec![value], true),
@@ -330,6 +343,12 @@ impl<'m> Walk<'m> {
         if is_complex {
             for (name, value) in op.writes().zip(results) {
                 scope.insert(name.to_owned(), Bound::Complex(value));
+            }
+            return Ok(());
+        }
+        if matches!(rule, Rule::Numbers(_)) {
+            for name in op.writes() {
+                scope.insert(name.to_owned(), Bound::Numbers(results.clone()));
             }
             return Ok(());
         }
