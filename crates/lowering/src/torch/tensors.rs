@@ -182,7 +182,7 @@ impl<'m> View<'m> {
                 .get(self.result)
                 .cloned()
                 .ok_or_else(|| Finding::internal("a view was lost")),
-            Rule::Number(_) | Rule::Made(_) | Rule::None => {
+            Rule::Number(_) | Rule::Numbers(_) | Rule::Made(_) | Rule::None => {
                 Err(Finding::internal("a number is no view"))
             }
         })
