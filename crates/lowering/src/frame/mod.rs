@@ -19,15 +19,21 @@
 //! | [`Frame::operators`], [`Frame::main`] | translates operators, and notes which failed |
 //! | [`Frame::named`] | gives a result the name that the program has for it |
 //! | [`control`] | choices and loops, whose bodies are blocks of the program or made by a rule |
+//! | [`views`] | tensors that operators write to, and views of them |
 //! | [`Frame::finish`] | names outputs, and assembles the model and the origins of its values |
 //!
 //! A step that fails has a finding, or fails because what it reads has failed, which is reported there ([`Halt`]). With
 //! [`Frame::coverage`], all operators are tried, and what fails for unknown dims counts as supported.
 
 pub(crate) mod control;
+#[cfg(test)]
+#[path = "../../tests/frame/mod.rs"]
+mod tests;
+pub(crate) mod views;
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap, HashSet};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use lodstone_model::{Block, Model, Op, Program, Report, Tensor, TensorType, Var};
@@ -390,7 +396,7 @@ impl<'m, D: Dialect<'m>> Frame<'m, D> {
             self.graph.begin(base.unwrap_or(&op.kind)); // An operator without a name or results.
             let outcome = match D::missing(op) {
                 Some(finding) => Err(finding.into()),
-                None => D::operator(self, at, op, scope),
+                None => guarded(|| D::operator(self, at, op, scope)),
             };
             let finding = match outcome {
                 Ok(()) => None,
@@ -554,6 +560,20 @@ impl<'m, D: Dialect<'m>> Frame<'m, D> {
             blocks::assembled(self.model, self.graph, ends, self.blocks, &parameters, swapped)?;
         Ok((model, origins))
     }
+}
+
+/// Takes a step; a panic, such as that of arithmetic that overflows, becomes an internal finding. With debug assertions it
+/// remains one, as that of [`Finding::internal`], so that tests with hostile input fail.
+fn guarded(step: impl FnOnce() -> Step) -> Step {
+    if cfg!(debug_assertions) {
+        return step();
+    }
+    catch_unwind(AssertUnwindSafe(step)).unwrap_or_else(|panic| {
+        let text = panic.downcast_ref::<String>().map(String::as_str);
+        let text = text.or_else(|| panic.downcast_ref::<&str>().copied());
+        let message = format!("internal error: {}", text.unwrap_or("a panic"));
+        Err(Finding::new(Code::Internal, message).into())
+    })
 }
 
 /// Returns the first finding, as the reason why a program has no coverage.

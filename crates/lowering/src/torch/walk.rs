@@ -16,8 +16,9 @@ use super::arguments::{Arguments, Item};
 use super::families::complex::parts_of;
 use super::list::List;
 use super::node::{Made, Node, Outcome, Rule, base_name, is_written, no_complex};
-use super::tensors::{Reference, Tensors, View};
+use super::views::View;
 use super::{control, families, script};
+use crate::frame::views::{self, Tensors};
 use crate::frame::{self, At, Dialect, Frame, Step};
 use crate::onnx::{Size, Value, is_unknown};
 
@@ -42,6 +43,9 @@ pub(super) enum Bound<'m> {
     /// Something that is no value, such as a token.
     Object,
 }
+
+/// A tensor of the program.
+type Reference<'m> = views::Reference<View<'m>>;
 
 /// The values of a block, by name.
 pub(super) type Scope<'m> = frame::Scope<Bound<'m>>;
