@@ -395,7 +395,7 @@ impl<'m, D: Dialect<'m>> Frame<'m, D> {
             let base = if op.name.is_empty() { op.writes().next() } else { Some(&*op.name) };
             self.graph.begin(base.unwrap_or(&op.kind)); // An operator without a name or results.
             let outcome = match D::missing(op) {
-                Some(finding) => Err(finding.into()),
+                Some(finding) => Err(Finding { code: Code::NoEquivalent, ..finding }.into()),
                 None => guarded(|| D::operator(self, at, op, scope)),
             };
             let finding = match outcome {

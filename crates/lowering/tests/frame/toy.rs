@@ -2,7 +2,7 @@
 //! write (`set`) and a loop (`times`).
 
 use lodstone_model::{DType, Op, Program};
-use lodstone_schema::{Code, Finding};
+use lodstone_schema::Finding;
 
 use crate::frame::control::Turn;
 use crate::frame::views::{Reference, Tensors, View};
@@ -37,7 +37,7 @@ impl<'m> Dialect<'m> for Toy {
 
     fn missing(op: &Op) -> Option<Finding> {
         let is_known = ["add", "row", "set", "times"].contains(&&*op.kind);
-        (!is_known).then(|| Finding::new(Code::NoEquivalent, "the operator is not supported"))
+        (!is_known).then(|| "the operator is not supported".into())
     }
 
     fn operator(walk: &mut Walk<'m>, at: At, op: &'m Op, scope: &mut Scope<Self::Item>) -> Step {
