@@ -239,6 +239,7 @@ impl At {
 pub(crate) struct Frame<'m, D: Dialect<'m>> {
     pub(crate) model: &'m Model,
     pub(crate) program: &'m Program,
+    main: &'m Block,
     pub(crate) graph: Graph,
     /// What the names of the main block stand for.
     pub(crate) scope: Scope<D::Item>,
@@ -263,8 +264,8 @@ impl<'m, D: Dialect<'m>> Frame<'m, D> {
     /// # Errors
     /// If there is none.
     pub(crate) fn begin(model: &'m Model, dialect: D, covers: bool) -> Result<Self, Findings> {
-        let main = model.main().filter(|program| !program.blocks.is_empty());
-        let Some(program) = main else {
+        let found = model.main().and_then(|program| Some((program, program.blocks.first()?)));
+        let Some((program, main)) = found else {
             let mut findings = Findings::default();
             findings.add("the model", "expected a program, found none");
             return Err(findings);
@@ -272,6 +273,7 @@ impl<'m, D: Dialect<'m>> Frame<'m, D> {
         let mut frame = Self {
             model,
             program,
+            main,
             graph: Graph::symbolic(),
             scope: Scope::default(),
             inputs: Vec::new(),
@@ -284,7 +286,6 @@ impl<'m, D: Dialect<'m>> Frame<'m, D> {
             covered: covers.then(BTreeMap::new),
         };
         frame.graph.names.take("");
-        let main = frame.main_block();
         frame.reserve(main);
         Ok(frame)
     }
@@ -298,8 +299,7 @@ impl<'m, D: Dialect<'m>> Frame<'m, D> {
 
     /// Returns the main block of the program.
     pub(crate) fn main_block(&self) -> &'m Block {
-        static NONE: std::sync::LazyLock<Block> = std::sync::LazyLock::new(Block::default);
-        self.program.blocks.first().unwrap_or(&NONE) // `begin` requires one.
+        self.main
     }
 
     /// Whether the walk finds out which operators have a translation.
