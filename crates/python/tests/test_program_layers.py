@@ -53,8 +53,6 @@ UNKNOWN = "the size of the first dim must be known"
 CONDITION = "a condition must be a single Boolean, of known dims"
 
 NOT_DYNAMIC = {
-    "adaptive_pool2d_index": UNKNOWN,
-    "adaptive_pool2d_max": UNKNOWN,
     "case": CONDITION,
     "cond_-1.0": CONDITION,
     "cond_1.0": CONDITION,
