@@ -18,6 +18,7 @@
 
 mod arithmetic;
 mod conv;
+mod detections;
 mod fills;
 mod indexing;
 pub(crate) mod inputs;
@@ -25,6 +26,7 @@ mod linear;
 mod node;
 mod normalize;
 mod pool;
+mod proposals;
 mod quantize;
 mod reduce;
 mod reshape;
@@ -46,8 +48,8 @@ use walk::Walk;
 
 /// All rules.
 static RULES: Rules<Rule> = Rules::new(&[families![
-    arithmetic, conv, fills, indexing, linear, normalize, pool, quantize, reduce, reshape, sparse,
-    unary, vision
+    arithmetic, conv, detections, fills, indexing, linear, normalize, pool, proposals, quantize,
+    reduce, reshape, sparse, unary, vision
 ]]);
 
 /// Returns the names of all rules.
