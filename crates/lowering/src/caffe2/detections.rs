@@ -91,8 +91,8 @@ fn matrix(node: &mut Node<'_>, index: usize) -> Outcome {
     match x.rank()?.count() {
         2 => Ok(x),
         4 => {
-            let sizes = node.sizes_of(&x)?;
-            node.reshape_to(&x, sizes.get(..2).unwrap_or(&sizes))
+            let sizes = [node.size_of(&x, 0)?, node.size_of(&x, 1)?];
+            node.reshape_to(&x, &sizes)
         }
         rank => Err(format!("expected rows, found rank {rank}").into()),
     }

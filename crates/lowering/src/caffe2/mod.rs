@@ -22,6 +22,7 @@ mod detections;
 mod fills;
 mod indexing;
 pub(crate) mod inputs;
+mod lengths;
 mod linear;
 mod node;
 mod normalize;
@@ -48,8 +49,8 @@ use walk::Walk;
 
 /// All rules.
 static RULES: Rules<Rule> = Rules::new(&[families![
-    arithmetic, conv, detections, fills, indexing, linear, normalize, pool, proposals, quantize,
-    reduce, reshape, sparse, unary, vision
+    arithmetic, conv, detections, fills, indexing, lengths, linear, normalize, pool, proposals,
+    quantize, reduce, reshape, sparse, unary, vision
 ]]);
 
 /// Returns the names of all rules.

@@ -41,8 +41,8 @@ fn proposals(node: &mut Node<'_>) -> Outcome<Vec<Value>> {
     let all = node.anchors_of_cells(&anchors, &columns, &rows)?;
     let kinds = node.size_of(&anchors, 0)?;
     let deltas = node.deltas_by_anchor(&deltas, &kinds)?;
-    let flat = node.sizes_of(&deltas)?;
-    let scores = node.reshape_to(&scores, flat.get(..2).unwrap_or(&flat))?;
+    let flat = [node.size_of(&deltas, 0)?, node.size_of(&deltas, 1)?];
+    let scores = node.reshape_to(&scores, &flat)?;
     let best = node.candidates(&scores, &deltas, &all, (before > 0).then_some(before))?;
     // [images, 1]
     let mut column = |at: i64| node.slice(&images, 1, at, at + 1);

@@ -252,6 +252,8 @@ case("int8_conv_relu", [quantized[0], op("Int8ConvRelu", ["q", "w", "b"], ["p"],
     op("Int8GivenIntTensorFill", [], ["b"], shape=[1], values=[300], Y_scale=0.02 * 0.01, Y_zero_point=0),
 ], tolerance=0.051)
 case("conv_relu", [op("ConvRelu", ["x", "w", "b"], ["y"], kernel=3, stride=2, pad=1)], {"x": rnd(1, 2, 5, 4)}, {"w": rnd(3, 2, 3, 3), "b": rnd(3)})
+# What follows does not depend on what is drawn above.
+RANDOM.seed(2)
 # Proposed regions of several images; equal scores have no order in Caffe2, and do not occur.
 distinct = lambda *shape: RANDOM.permutation(int(np.prod(shape))).reshape(shape).astype(np.float32) / np.prod(shape)
 anchors = np.array([[-7, -3, 10, 6], [-2, -5, 5, 8], [-12, -12, 15, 15]], np.float32)
@@ -388,4 +390,12 @@ net.add("BBoxTransform", ["rois", "bbox_pred", "im_info"], ["pred_bbox", "batch_
 nms = ["score_nms", "bbox_nms", "class_nms", "batch_splits_nms", "keeps_nms", "keeps_size_nms"]
 net.add("BoxWithNMSLimit", ["cls_prob", "pred_bbox", "batch_splits"], nms, score_thresh=0.05, nms=0.5, detections_per_im=8, soft_nms_enabled=0, soft_nms_method="linear", soft_nms_sigma=0.5, soft_nms_min_score_thres=0.001, rotated=0, cls_agnostic_bbox_reg=0, input_boxes_include_bg_cls=0, output_classes_include_bg_cls=0, legacy_plus_one=0)
 case("faster_rcnn_images", net.ops, {"data": pixels(2, 3, 32, 32), "im_info": np.array([[32, 32, 1.0], [24, 28, 0.75]], np.float32)}, net.weights, outputs=["rois"] + nms)
+# Groups of rows.
+groups = {"x": rnd(5, 2), "l": lengths}
+case("lengths_reduced", [op("LengthsMean", ["x", "l"], ["a"]), op("LengthsMax", ["x", "l"], ["b"]), op("LengthsWeightedSum", ["x", "w", "l"], ["c"]), op("SparseLengthsMean", ["x", "i", "l"], ["d"]), op("SparseLengthsPositionalWeightedSum", ["x", "w", "i", "l"], ["e"])], {"w": rnd(5), "i": ints(5, 5), **groups}, outputs=list("abcde"))
+case("lengths_moved", [op("LengthsGather", ["x", "l", "i"], ["a"]), op("LengthsPad", ["x", "l"], ["b"], target_length=4, padding_value=7.0), op("LengthsPad", ["x", "l"], ["c"], target_length=3), op("LengthsTile", ["y", "l"], ["d"])], {"i": np.array([2, 0, 1, 2], np.int64), "y": rnd(3, 2, 2), **groups}, outputs=list("abcd"))
+case("lengths_split", [op("LengthsSplit", ["l"], ["a"], n_split=3), op("LengthsSplit", ["l", "n"], ["b"])], {"l": np.array([7, 0, 2], np.int32)}, {"n": np.array([2], np.int32)}, outputs=["a", "b"])
+case("lengths_forms", [op("LengthsToOffsets", ["l"], ["a"]), op("LengthsToOffsets", ["l"], ["b"], include_last_offset=1), op("LengthsToSegmentIds", ["l"], ["c"]), op("LengthsToShape", ["m"], ["d"]), op("LengthsToWeights", ["l"], ["e"]), op("LengthsToWeights", ["l"], ["f"], power=0.3)], {"l": lengths, "m": np.array([4, 4, 4], np.int32)}, outputs=list("abcdef"))
+case("segments_packed", [op("PackSegments", ["l", "x"], ["a"]), op("PackSegments", ["l", "x"], ["b", "c"], max_length=2, pad_minf=True, return_presence_mask=True), op("UnpackSegments", ["l", "a"], ["d"]), op("UnpackSegments", ["l", "b"], ["e"], max_length=2)], groups, outputs=list("abcde"))
+case("segments_of_indices", [op("SegmentIdsToLengths", ["i"], ["a"]), op("SegmentIdsToLengths", ["i", "n"], ["b"]), op("SegmentIdsToRanges", ["i"], ["c"]), op("SortedSegmentSum", ["x", "i"], ["d"]), op("SortedSegmentMean", ["x", "i"], ["e"]), op("UnsortedSegmentSum", ["x", "j"], ["f"]), op("UnsortedSegmentMean", ["x", "j"], ["g"], num_segments=6)], {"x": rnd(5, 2), "i": np.array([0, 0, 1, 2, 2], np.int32), "j": np.array([3, 0, 1, 0, 3], np.int32), "n": rnd(4)}, outputs=list("abcdefg"))
 (HERE / "cases.json").write_text(json.dumps(CASES, indent=1) + "\n")
