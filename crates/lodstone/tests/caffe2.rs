@@ -222,6 +222,10 @@ fn bogus_arguments_and_values_are_errors_of_every_operator() {
         let name = case["name"].as_str().unwrap();
         let model = open(golden().join(name)).unwrap();
         for (number, op) in model.main().unwrap().blocks[0].ops.iter().enumerate() {
+            // Nothing reads its result: it does not run.
+            if op.kind == "Free" {
+                continue;
+            }
             let error = error_with(name, number, "no_such_argument", text("1"));
             let is_named = error.contains("`no_such_argument`") && error.contains(&op.kind);
             assert!(is_named, "{name}, {}: {error}", op.kind);

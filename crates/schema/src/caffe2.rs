@@ -72,7 +72,7 @@ fn interface(program: &Program) -> Interface<'_> {
     }
 }
 
-/// Operators that Caffe2 does not register, and Glow's loader has.
+/// Operators that Caffe2 does not register: Glow's loader has them, or the library of Detectron.
 const LOADED: &[&str] = &[
     "BatchSparseToDense",
     "ConvRelu",
@@ -86,6 +86,7 @@ const LOADED: &[&str] = &[
     "Neg",
     "RMSNorm",
     "ReduceProd",
+    "UpsampleNearest",
     "Xor",
 ];
 

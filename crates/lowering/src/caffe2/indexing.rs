@@ -12,6 +12,7 @@ pub(super) const RULES: &[(&str, Rule)] = &[
     ("BatchGather", Rule::One(|node| gather(node, 1))),
     ("BatchOneHot", Rule::One(one_hot)),
     ("BatchSparseToDense", Rule::One(to_dense)),
+    ("BooleanMask", Rule::Many(masked)),
     ("FillExamplesWithIndicator", Rule::One(fill)),
     ("Gather", Rule::One(|node| gather(node, 0))),
     (
@@ -162,6 +163,18 @@ fn mask(node: &mut Node<'_>) -> Outcome {
     let rows = lengths.map(|_| segments.groups.clone());
     let sizes: Vec<Size> = rows.into_iter().chain([Size::Known(columns)]).chain(inner).collect();
     node.reshape_to(&written, &sizes)
+}
+
+/// Keeps the rows that a mask marks. The second output has their indices.
+fn masked(node: &mut Node<'_>) -> Outcome<Vec<Value>> {
+    let [data, mask] = node.exactly()?;
+    expect_rank(&mask, 1, "a mask")?;
+    let places = node.places(&mask)?;
+    let kept = node.graph.gather(&data, &places, 0)?;
+    Ok(match node.outputs() {
+        1 => vec![kept],
+        _ => vec![kept, places],
+    })
 }
 
 /// Returns the rows of an indicator that are not 0.

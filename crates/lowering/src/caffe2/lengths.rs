@@ -16,7 +16,6 @@ pub(super) const RULES: &[(&str, Rule)] = &[
     ("LengthsSplit", Rule::One(split)),
     ("LengthsTile", Rule::One(tile)),
     ("LengthsToOffsets", Rule::One(offsets)),
-    ("LengthsToSegmentIds", Rule::One(indices)),
     ("LengthsToShape", Rule::One(shape)),
     ("LengthsToWeights", Rule::One(weights)),
     ("LengthsWeightedSum", Rule::One(weighted)),
@@ -185,12 +184,6 @@ fn offsets(node: &mut Node<'_>) -> Outcome {
     let ends = node.call("CumSum", &[&lengths, &axis], [])?;
     let first = node.filled(lengths.dtype(), 0.0, &[1])?;
     node.concat(&[&first, &ends], 0)
-}
-
-fn indices(node: &mut Node<'_>) -> Outcome {
-    let lengths = lengths(node, 0)?;
-    let groups = all_rows(node, &lengths)?;
-    node.cast(&groups.number, lengths.dtype())
 }
 
 /// The number of groups, and their length, which all have.

@@ -11,6 +11,7 @@ pub(super) const RULES: &[(&str, Rule)] = &[
     ("FC", Rule::One(|node| connected(node, false))),
     ("FCTransposed", Rule::One(|node| connected(node, true))),
     ("FbFCPacked", Rule::One(packed)),
+    ("FbGemmPack", Rule::One(pack)),
     ("Int8FC", Rule::Quantized(quantized)),
     ("MatMul", Rule::One(|node| product(node, true))),
 ];
@@ -55,6 +56,12 @@ fn connected(node: &mut Node<'_>, turned: bool) -> Outcome {
         }
     }
     dense(node, &x, &weight, &bias, turned)
+}
+
+/// Rounds a weight to half precision, as FBGEMM does when it packs one.
+fn pack(node: &mut Node<'_>) -> Outcome {
+    let weight = node.input(0)?;
+    node.cast(&weight, DType::Float16)
 }
 
 /// Computes in half precision.

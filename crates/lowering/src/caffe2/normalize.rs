@@ -164,8 +164,16 @@ fn layer(node: &mut Node<'_>) -> Outcome<Vec<Value>> {
 
 /// Divides rows by the root of the mean of their squares; the second result is the inverse of that root.
 fn root_mean_square(node: &mut Node<'_>) -> Outcome<Vec<Value>> {
-    let [x, gamma, beta] = node.exactly()?;
-    expect_rank(&x, 2, "a matrix")?;
+    let [whole, gamma, beta] = node.exactly()?;
+    let x = match rank(&whole)? {
+        2 => whole.clone(),
+        _ => node.call("Flatten", &[&whole], [int("axis", 1)])?,
+    };
+    let mut list = |value: &Value| match rank(value)? {
+        1 => Ok(value.clone()),
+        _ => node.reshape(value, &[-1]),
+    };
+    let (gamma, beta) = (list(&gamma)?, list(&beta)?);
     if let Some(columns) = x.size(1)? {
         expect_dim(&gamma, 0, columns, "the scale")?;
         expect_dim(&beta, 0, columns, "the bias")?;
@@ -177,6 +185,7 @@ fn root_mean_square(node: &mut Node<'_>) -> Outcome<Vec<Value>> {
     let factor = node.call("Reciprocal", &[&root], [])?;
     let scaled = node.mul(&x, &factor)?;
     let y = node.affine(&scaled, [Some(&gamma), Some(&beta)], |_, it| Ok(it.clone()))?;
+    let y = if rank(&whole)? == 2 { y } else { node.reshape_as(&y, &whole)? };
     let axes = node.longs(&[1]);
     Ok(vec![y, node.call("Squeeze", &[&factor, &axes], [])?])
 }

@@ -14,6 +14,7 @@ pub(super) const RULES: &[(&str, Rule)] = &[
     ("LengthsRangeFill", Rule::One(range_fill)),
     ("LengthsSum", Rule::One(lengths_sum)),
     ("LengthsToRanges", Rule::One(to_ranges)),
+    ("LengthsToSegmentIds", Rule::One(to_numbers)),
     ("SparseLengthsSum", Rule::One(|node| looked_up(node, false, plain))),
     ("SparseLengthsSum8BitsRowwise", Rule::One(|node| looked_up(node, false, scaled))),
     ("SparseLengthsSumFused4BitRowwise", Rule::One(|node| looked_up(node, false, packed_4))),
@@ -162,6 +163,15 @@ fn to_ranges(node: &mut Node<'_>) -> Outcome {
     let axis = node.long(0);
     let starts = node.call("CumSum", &[&lengths, &axis], [int("exclusive", 1)])?;
     node.stacked(&[&starts, &lengths])
+}
+
+/// The number of the group of each row.
+fn to_numbers(node: &mut Node<'_>) -> Outcome {
+    let lengths = node.input(0)?;
+    expect_integers(&lengths, "lengths")?;
+    let rows = rows_of(node, &lengths)?;
+    let segments = node.segments_of(&lengths, &rows)?;
+    node.cast(&segments.number, DType::Int32)
 }
 
 /// The position of each row within its group. There are as many as `maxOutputSize` in Glow.

@@ -19,15 +19,21 @@
 //! | [`Frame::operators`], [`Frame::main`] | translates operators, and notes which failed |
 //! | [`Frame::named`] | gives a result the name that the program has for it |
 //! | [`control`] | choices and loops, whose bodies are blocks of the program or made by a rule |
+//! | [`views`] | tensors that operators write to, and views of them |
 //! | [`Frame::finish`] | names outputs, and assembles the model and the origins of its values |
 //!
 //! A step that fails has a finding, or fails because what it reads has failed, which is reported there ([`Halt`]). With
 //! [`Frame::coverage`], all operators are tried, and what fails for unknown dims counts as supported.
 
 pub(crate) mod control;
+#[cfg(test)]
+#[path = "../../tests/frame/mod.rs"]
+mod tests;
+pub(crate) mod views;
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap, HashSet};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use lodstone_model::{Block, Model, Op, Program, Report, Tensor, TensorType, Var};
@@ -233,6 +239,7 @@ impl At {
 pub(crate) struct Frame<'m, D: Dialect<'m>> {
     pub(crate) model: &'m Model,
     pub(crate) program: &'m Program,
+    main: &'m Block,
     pub(crate) graph: Graph,
     /// What the names of the main block stand for.
     pub(crate) scope: Scope<D::Item>,
@@ -257,8 +264,8 @@ impl<'m, D: Dialect<'m>> Frame<'m, D> {
     /// # Errors
     /// If there is none.
     pub(crate) fn begin(model: &'m Model, dialect: D, covers: bool) -> Result<Self, Findings> {
-        let main = model.main().filter(|program| !program.blocks.is_empty());
-        let Some(program) = main else {
+        let found = model.main().and_then(|program| Some((program, program.blocks.first()?)));
+        let Some((program, main)) = found else {
             let mut findings = Findings::default();
             findings.add("the model", "expected a program, found none");
             return Err(findings);
@@ -266,6 +273,7 @@ impl<'m, D: Dialect<'m>> Frame<'m, D> {
         let mut frame = Self {
             model,
             program,
+            main,
             graph: Graph::symbolic(),
             scope: Scope::default(),
             inputs: Vec::new(),
@@ -278,7 +286,6 @@ impl<'m, D: Dialect<'m>> Frame<'m, D> {
             covered: covers.then(BTreeMap::new),
         };
         frame.graph.names.take("");
-        let main = frame.main_block();
         frame.reserve(main);
         Ok(frame)
     }
@@ -292,8 +299,7 @@ impl<'m, D: Dialect<'m>> Frame<'m, D> {
 
     /// Returns the main block of the program.
     pub(crate) fn main_block(&self) -> &'m Block {
-        static NONE: std::sync::LazyLock<Block> = std::sync::LazyLock::new(Block::default);
-        self.program.blocks.first().unwrap_or(&NONE) // `begin` requires one.
+        self.main
     }
 
     /// Whether the walk finds out which operators have a translation.
@@ -389,8 +395,8 @@ impl<'m, D: Dialect<'m>> Frame<'m, D> {
             let base = if op.name.is_empty() { op.writes().next() } else { Some(&*op.name) };
             self.graph.begin(base.unwrap_or(&op.kind)); // An operator without a name or results.
             let outcome = match D::missing(op) {
-                Some(finding) => Err(finding.into()),
-                None => D::operator(self, at, op, scope),
+                Some(finding) => Err(Finding { code: Code::NoEquivalent, ..finding }.into()),
+                None => guarded(|| D::operator(self, at, op, scope)),
             };
             let finding = match outcome {
                 Ok(()) => None,
@@ -554,6 +560,20 @@ impl<'m, D: Dialect<'m>> Frame<'m, D> {
             blocks::assembled(self.model, self.graph, ends, self.blocks, &parameters, swapped)?;
         Ok((model, origins))
     }
+}
+
+/// Takes a step; a panic, such as that of arithmetic that overflows, becomes an internal finding. With debug assertions it
+/// remains one, as that of [`Finding::internal`], so that tests with hostile input fail.
+fn guarded(step: impl FnOnce() -> Step) -> Step {
+    if cfg!(debug_assertions) {
+        return step();
+    }
+    catch_unwind(AssertUnwindSafe(step)).unwrap_or_else(|panic| {
+        let text = panic.downcast_ref::<String>().map(String::as_str);
+        let text = text.or_else(|| panic.downcast_ref::<&str>().copied());
+        let message = format!("internal error: {}", text.unwrap_or("a panic"));
+        Err(Finding::new(Code::Internal, message).into())
+    })
 }
 
 /// Returns the first finding, as the reason why a program has no coverage.

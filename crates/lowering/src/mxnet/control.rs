@@ -30,8 +30,6 @@ const RULES: &[(&str, ControlRule)] = &[
     ("_CachedOpThreadSafe", inline),
     ("_cond", choose),
     ("_foreach", for_each),
-    ("_sg_mkldnn_conv", fused),
-    ("_sg_mkldnn_fully_connected", fused),
     ("_sg_onednn_conv", fused),
     ("_sg_onednn_fully_connected", fused),
     ("_while_loop", repeat),

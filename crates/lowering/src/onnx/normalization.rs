@@ -106,8 +106,10 @@ impl Graph {
         for axis in 1..x.rank()?.number() {
             all = all.zip(x.size(axis)?).and_then(|(all, dim)| all.checked_mul(dim));
         }
-        let elements = all.filter(|all| *all > 0 && all % groups == 0).map(|all| all / groups);
-        Ok(elements.unwrap_or(-1))
+        Ok(match all.filter(|all| *all > 0 && all % groups == 0) {
+            Some(all) => all / groups,
+            None => -1,
+        })
     }
 
     /// Normalizes channels, the second dim, by given statistics.

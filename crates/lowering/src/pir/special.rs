@@ -1,11 +1,11 @@
 //! Operators whose counterparts the table cannot express: inputs, outputs, lists, constants, arrays.
 
-use lodstone_model::{AttributeValue, DType, Holder, Op, TensorType, ValueType, Var};
+use lodstone_model::{AttributeValue, DType, Dim, Holder, Op, TensorType, ValueType, Var};
 use lodstone_schema::onnx::quoted;
 use lodstone_schema::paddle::codes;
 use lodstone_schema::pir::{DATA, FEED, FETCH, PARAMETER, fetched};
 
-use super::attributes::{self, double, longs};
+use super::attributes::{self, double, long, longs};
 use super::constants::{Constant, MAX_ELEMENTS};
 use super::walk::{Bound, Outcome, Walk, attribute, new_op, operand};
 use super::{composed, control};
@@ -31,7 +31,7 @@ const RULES: &[(&str, Rule)] = &[
     ("pd_op.assign_value", |walk, op| assign_value(walk, op, None)),
     ("pd_op.assign_value_", |walk, op| assign_value(walk, op, Some(0))),
     ("pd_op.create_array", |walk, op| create_array(walk, op)),
-    ("pd_op.create_array_like", |walk, op| create_array(walk, op)),
+    ("pd_op.create_array_like", |walk, op| create_array_like(walk, op)),
     ("pd_op.depend", |walk, op| same(walk, op)),
     ("pd_op.empty", |walk, op| full(walk, op, Fill::Number(0.0))),
     ("pd_op.empty_like", |walk, op| full_like(walk, op, 0.0)),
@@ -467,13 +467,48 @@ fn triangle<'p>(
 
 /// Declares an array, which the first operator that writes to it creates.
 fn create_array<'p>(walk: &mut Walk<'p>, op: &'p Op) -> Outcome {
-    walk.result(op, result(op)?);
+    let name = walk.result(op, result(op)?);
+    walk.array_lengths.insert(name, Some(0));
+    Ok(())
+}
+
+/// Creates an array of tensors filled with a number, like those of another array. If the length of that is unknown, as it is after
+/// a loop, the array is only declared.
+fn create_array_like<'p>(walk: &mut Walk<'p>, op: &'p Op) -> Outcome {
+    let like = walk.variable(arg(op, 0)?)?;
+    let value = op.attribute("val").and_then(double).ok_or("expected a number as `val`")?;
+    let name = walk.result(op, result(op)?);
+    let count = walk.array_lengths.get(&like).copied().flatten();
+    walk.array_lengths.insert(name.clone(), count);
+    let ValueType::Holder(Holder::TensorArray(item)) = walk.declared(&like) else {
+        return Err(format!("expected an array, found {}", quoted(&like)).into());
+    };
+    let (item, Some(count)) = (ValueType::Tensor(item), count) else { return Ok(()) };
+    for place in 0..count {
+        let one = Some(vec![Dim::Known(1)]);
+        let i = walk.fresh("index", TensorType::new(DType::Int64, one).into());
+        emit_values(walk, &i, vec![1], DType::Int64, &AttributeValue::Longs(vec![place]))?;
+        let read = walk.fresh("item", item.clone());
+        let operands = [("X", like.as_str()), ("I", i.as_str())];
+        walk.emit(new_op("read_from_array", &operands, &[("Out", &read)], Vec::new()));
+        let filled = walk.fresh("filled", item.clone());
+        #[expect(clippy::cast_possible_truncation, reason = "PIR stores a float")]
+        let attributes = vec![attribute("value", value as f32), attribute("dtype", -1)];
+        walk.emit(new_op("fill_any_like", &[("X", &read)], &[("Out", &filled)], attributes));
+        let operands = [("X", filled.as_str()), ("I", i.as_str())];
+        walk.emit(new_op("write_to_array", &operands, &[("Out", &name)], Vec::new()));
+    }
     Ok(())
 }
 
 fn array_write<'p>(walk: &mut Walk<'p>, op: &'p Op) -> Outcome {
     let array = walk.variable(arg(op, 0)?)?;
     let (x, i) = (walk.variable(arg(op, 1)?)?, walk.variable(arg(op, 2)?)?);
+    let place = walk.constants.get(&i).and_then(Constant::scalar).as_ref().and_then(long);
+    let place = place.filter(|place| walk.current == 0 && *place >= 0);
+    let length = walk.array_lengths.get(&array).copied().flatten();
+    let length = length.zip(place).map(|(length, place)| length.max(place.saturating_add(1)));
+    walk.array_lengths.insert(array.clone(), length);
     let i = index(walk, &i);
     walk.emit(new_op("write_to_array", &[("X", &x), ("I", &i)], &[("Out", &array)], Vec::new()));
     if let Ok(value) = result(op) {
@@ -506,7 +541,7 @@ fn index(walk: &mut Walk<'_>, i: &str) -> String {
     if tensor.shape.as_ref().is_none_or(|shape| !shape.is_empty()) {
         return i.to_owned();
     }
-    tensor.shape = Some(vec![lodstone_model::Dim::Known(1)]);
+    tensor.shape = Some(vec![Dim::Known(1)]);
     let name = walk.fresh("index", ValueType::Tensor(tensor));
     let shape = attribute("shape", vec![1_i32]);
     let mut op = new_op("reshape2", &[("X", i)], &[("Out", &name)], vec![shape]);

@@ -121,6 +121,8 @@ pub(super) struct Walk<'p> {
     pub(super) vars: HashMap<&'p str, &'p Var>,
     /// The values of variables that are constants.
     pub(super) constants: HashMap<String, Constant>,
+    /// The number of elements of arrays, by variable of the result; `None` if it depends on values.
+    pub(super) array_lengths: HashMap<String, Option<i64>>,
     /// The declarations of the variables of the result.
     declared: HashMap<String, ValueType>,
     pub(super) names: Names,
@@ -157,6 +159,7 @@ impl<'p> Walk<'p> {
             values: HashMap::new(),
             vars,
             constants: HashMap::new(),
+            array_lengths: HashMap::new(),
             declared: HashMap::new(),
             names,
             fetched,

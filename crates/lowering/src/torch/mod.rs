@@ -10,7 +10,7 @@
 //! | arguments | values and constants, with the defaults of the schema | `node`, `arguments` |
 //! | type promotion, numbers among tensors | casts | `promote` |
 //! | operators that write to an argument | the operator that does not, and a new value of the tensor | `walk` |
-//! | views of tensors that are written | the view of the new value; a write to a view scatters into its base | `tensors` |
+//! | views of tensors that are written | the view of the new value; a write to a view scatters into its base | `views` |
 //! | a parameter, buffer or input that is written | an output `NAME.next` after those of the program | `finish` |
 //! | `cond`, `while_loop`, `scan`, `map` | `If`, `Loop`, `Scan` | `control` |
 //! | quantized tensors | integers between `QuantizeLinear` and `DequantizeLinear` | `families/quantized` |
@@ -34,7 +34,7 @@ mod nested;
 mod node;
 mod promote;
 mod script;
-mod tensors;
+mod views;
 mod walk;
 
 use lodstone_model::{Model, Op, Report};

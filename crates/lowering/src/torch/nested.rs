@@ -4,9 +4,9 @@ use lodstone_schema::Findings;
 
 use super::arguments::{Arguments, Item};
 use super::node::Node;
-use super::tensors::Base;
 use super::walk::{Bound, EMPTY, Scope, Walk};
 use crate::frame::Step;
+use crate::frame::views::Base;
 use crate::onnx::Value;
 
 /// A state of a translation.

@@ -24,6 +24,8 @@ pub(super) enum Rule {
     Many(fn(&mut Node<'_>) -> Outcome<Vec<Value>>),
     /// Returns a size, number or truth value.
     Number(fn(&mut Node<'_>) -> Outcome),
+    /// Returns the numbers of a list.
+    Numbers(fn(&mut Node<'_>) -> Outcome<Vec<Value>>),
     /// Returns the only result, which may be complex.
     Made(fn(&mut Node<'_>) -> Outcome<Made>),
     /// Checks something, and has no results.

@@ -16,10 +16,11 @@ use super::arguments::{Arguments, Item};
 use super::families::complex::parts_of;
 use super::list::List;
 use super::node::{Made, Node, Outcome, Rule, base_name, is_written, no_complex};
-use super::tensors::{Reference, Tensors, View};
+use super::views::View;
 use super::{control, families, script};
+use crate::frame::views::{self, Tensors};
 use crate::frame::{self, At, Dialect, Frame, Step};
-use crate::onnx::{Value, is_unknown};
+use crate::onnx::{Size, Value, is_unknown};
 
 /// The maximum number of views of views: each repeats those before.
 const MAX_VIEWS: usize = 512;
@@ -35,11 +36,16 @@ pub(super) enum Bound<'m> {
     Complex(Value),
     /// A constant.
     Constant(AttributeValue),
+    /// A list of numbers.
+    Numbers(Vec<Value>),
     /// A list of known tensors.
     List(List),
     /// Something that is no value, such as a token.
     Object,
 }
+
+/// A tensor of the program.
+type Reference<'m> = views::Reference<View<'m>>;
 
 /// The values of a block, by name.
 pub(super) type Scope<'m> = frame::Scope<Bound<'m>>;
@@ -74,7 +80,11 @@ impl<'m> Dialect<'m> for Torch<'m> {
         match bound {
             Bound::Tensor(reference) => Some(&reference.value),
             Bound::Number(value) => Some(value),
-            Bound::Complex(_) | Bound::Constant(_) | Bound::List(_) | Bound::Object => None,
+            Bound::Complex(_)
+            | Bound::Constant(_)
+            | Bound::Numbers(_)
+            | Bound::List(_)
+            | Bound::Object => None,
         }
     }
 
@@ -219,6 +229,10 @@ impl<'m> Walk<'m> {
         Ok(match scope.item(name)? {
             Bound::Tensor(_) => return Err(Finding::internal("a tensor is not read").into()),
             Bound::Number(value) => Item::Number(value.clone()),
+            Bound::Numbers(values) => {
+                let sizes: Vec<Size> = values.iter().cloned().map(Size::Value).collect();
+                Item::Tensor(self.graph.list_of(&sizes)?)
+            }
             Bound::Complex(value) => Item::Complex(value.clone()),
             Bound::Constant(value) => Item::Constant(value.clone()),
             Bound::List(list) => {
@@ -237,9 +251,16 @@ impl<'m> Walk<'m> {
         for operand in &op.inputs {
             let mut items = Vec::new();
             for (index, name) in operand.args.iter().enumerate() {
-                if let Some(Bound::List(list)) = scope.get(name) {
-                    items.extend(list.values().into_iter().map(Item::Tensor));
-                    continue;
+                match scope.get(name) {
+                    Some(Bound::List(list)) => {
+                        items.extend(list.values().into_iter().map(Item::Tensor));
+                        continue;
+                    }
+                    Some(Bound::Numbers(values)) => {
+                        items.extend(values.iter().cloned().map(Item::Number));
+                        continue;
+                    }
+                    _ => {}
                 }
                 items.push(self.item(name, scope).map_err(|halt| halt.about_input(index))?);
             }
@@ -264,7 +285,7 @@ impl<'m> Walk<'m> {
         let mut node = Node::new(&mut self.graph, op, arguments);
         let (results, is_complex) = match rule {
             Rule::One(rule) | Rule::Number(rule) => (vec![rule(&mut node)?], false),
-            Rule::Many(rule) => (rule(&mut node)?, false),
+            Rule::Many(rule) | Rule::Numbers(rule) => (rule(&mut node)?, false),
             Rule::Made(rule) => match rule(&mut node)? {
                 Made::Real(value) => (vec![value], false),
                 Made::Complex(value) => (vec![value], true),
@@ -278,6 +299,12 @@ impl<'m> Walk<'m> {
         if is_complex {
             for (name, value) in op.writes().zip(results) {
                 scope.bind(name, Bound::Complex(value));
+            }
+            return Ok(());
+        }
+        if matches!(rule, Rule::Numbers(_)) {
+            for name in op.writes() {
+                scope.bind(name, Bound::Numbers(results.clone()));
             }
             return Ok(());
         }

@@ -5,19 +5,28 @@ use lodstone_model::{DType, Dialect, Tensor};
 use lodstone_store::Blob;
 use serde_json::Value as Json;
 
+use super::equal::{self, Equal};
 use super::evaluate::{declare, difference, lowered, open};
 use super::{Case, root};
 
 pub(crate) fn cases() -> Vec<Case> {
     let text = std::fs::read(root().join("tests/golden/caffe2/cases.json")).unwrap();
     let cases: Vec<Json> = serde_json::from_slice(&text).unwrap();
-    cases.into_iter().map(case).collect()
+    let cases = cases.into_iter().flat_map(|recorded| {
+        let equal = equal::of(Dialect::Caffe2, recorded["name"].as_str().unwrap()).map(Some);
+        let all: Vec<_> = std::iter::once(None).chain(equal).collect();
+        all.into_iter().map(move |equal| case(recorded.clone(), equal))
+    });
+    cases.collect()
 }
 
-fn case(case: Json) -> Case {
+fn case(case: Json, equal: Option<&'static Equal>) -> Case {
     let name = case["name"].as_str().unwrap().to_owned();
     let path = root().join("tests/golden/caffe2").join(&name);
     let mut model = open(&caffe2::BINARY, &path).unwrap();
+    if let Some(equal) = equal {
+        equal.put(&mut model);
+    }
     // Constants are filled by the startup program.
     let programs = model.programs.iter().flat_map(|(_, program)| program.ops());
     let ops: Vec<_> = programs.cloned().collect();
@@ -36,6 +45,7 @@ fn case(case: Json) -> Case {
             difference(found, &recorded, near).map(|wrong| format!("`{name}`: {wrong}"))
         })
     })
+    .of(equal)
 }
 
 fn tensors(json: &Json) -> Vec<(String, Tensor)> {

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use lodstone_formats::mxnet;
 use lodstone_model::{Dialect, Tensor};
 
+use super::equal::{self, Equal};
 use super::evaluate::{arrays, declare, difference, lowered, names, open, prefixed};
 use super::{Case, root};
 
@@ -14,12 +15,21 @@ const UNSET: &[&str] = &["lr_mask"];
 pub(crate) fn cases() -> Vec<Case> {
     let own = root().join("tests/golden/mxnet");
     let other = std::env::var_os("LODSTONE_MXNET_CASES").map(PathBuf::from);
-    let cases = |folder: PathBuf| names(&folder).into_iter().map(move |name| case(&folder, &name));
+    let cases = |folder: PathBuf| {
+        names(&folder).into_iter().flat_map(move |name| {
+            let equal = equal::of(Dialect::Mxnet, &name).map(Some);
+            let all = std::iter::once(None).chain(equal);
+            all.map(|equal| case(&folder, &name, equal)).collect::<Vec<_>>()
+        })
+    };
     std::iter::once(own).chain(other).flat_map(cases).collect()
 }
 
-fn case(folder: &Path, name: &str) -> Case {
+fn case(folder: &Path, name: &str, equal: Option<&'static Equal>) -> Case {
     let mut model = open(&mxnet::BUNDLE, &folder.join(name)).unwrap();
+    if let Some(equal) = equal {
+        equal.put(&mut model);
+    }
     let io = folder.join(format!("{name}-io.npz"));
     // oneDNN rounds weights and sums of quantized layers that here have single precision.
     let near = if name == "q_mkldnn" { 0.03 } else { 1e-5 };
@@ -33,6 +43,7 @@ fn case(folder: &Path, name: &str) -> Case {
         declare(&mut model, &inputs);
         lowered(model, &inputs).map_or_else(Some, |found| differ(&found, &outputs, near))
     })
+    .of(equal)
 }
 
 /// Describes the first output that differs.

@@ -1,4 +1,4 @@
-//! Operators, gradients and operators on sequences that PaddlePaddle 2.6.2 computed (the scripts `make_paddle_*.py` beside
+//! Operators, gradients and operators on sequences that PaddlePaddle 2.6.2 or 1.8.5 computed (the scripts `make_paddle_*.py` beside
 //! the tests of the executor, which tries the same cases with the operators that it computes itself).
 
 use std::sync::Arc;
@@ -11,14 +11,16 @@ use lodstone_store::Blob;
 
 use super::Case;
 use super::evaluate::evaluate;
-use super::recorded::{self, GRADIENTS, LODS, OPERATORS, Recorded, SEQUENCES, Tensors, recorded};
+use super::recorded::{
+    self, GRADIENTS, LODS, OLD_OPERATORS, OPERATORS, Recorded, SEQUENCES, Tensors, recorded,
+};
 
 /// The maximum difference of an element from the recorded one: relative, and absolute.
 const TOLERANCE: (f64, f64) = (1e-5, 1e-6);
 
 pub(crate) fn cases() -> Vec<Case> {
     let mut cases = Vec::new();
-    for folder in [OPERATORS, GRADIENTS, SEQUENCES, LODS] {
+    for folder in [OPERATORS, GRADIENTS, SEQUENCES, LODS, OLD_OPERATORS] {
         let recorded = Arc::new(recorded(folder));
         for index in 0..recorded.cases.len() {
             let (op, feed, _) = recorded.case(&recorded.cases[index]);

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use lodstone_formats::torch;
 use lodstone_model::{DType, Dialect, Tensor};
 
+use super::equal::{self, Equal};
 use super::evaluate::{arrays, declare, difference, lowered, names, open, prefixed};
 use super::{Case, root};
 
@@ -13,11 +14,17 @@ pub(crate) fn cases() -> Vec<Case> {
     let golden = |name: &str| root().join("tests/golden").join(name);
     let other = std::env::var_os("LODSTONE_TORCH_CASES").map(PathBuf::from);
     let folders = [golden("torch"), golden("torchscript")].into_iter().chain(other);
-    let cases = |folder: PathBuf| names(&folder).into_iter().map(move |name| case(&folder, &name));
+    let cases = |folder: PathBuf| {
+        names(&folder).into_iter().flat_map(move |name| {
+            let equal = equal::of(Dialect::Torch, &name).map(Some);
+            let all = std::iter::once(None).chain(equal);
+            all.map(|equal| case(&folder, &name, equal)).collect::<Vec<_>>()
+        })
+    };
     folders.flat_map(cases).collect()
 }
 
-fn case(folder: &Path, name: &str) -> Case {
+fn case(folder: &Path, name: &str, equal: Option<&'static Equal>) -> Case {
     let exported = folder.join(format!("{name}.pt2"));
     let script = folder.join(format!("{name}.pt"));
     let is_script = script.is_file();
@@ -25,7 +32,10 @@ fn case(folder: &Path, name: &str) -> Case {
         true => open(&torch::SCRIPT, &script),
         false => open(&torch::EXPORTED, &exported),
     };
-    let model = model.unwrap_or_else(|error| panic!("{name}: {error}"));
+    let mut model = model.unwrap_or_else(|error| panic!("{name}: {error}"));
+    if let Some(equal) = equal {
+        equal.put(&mut model);
+    }
     let io = folder.join(format!("{name}-io.npz"));
     let ops: Vec<_> = model.main().unwrap().ops().cloned().collect();
     Case::new(Dialect::Torch, name, ops.iter(), move || {
@@ -42,6 +52,7 @@ fn case(folder: &Path, name: &str) -> Case {
             found.unwrap_or_else(Some).map(|wrong| format!("{what}{wrong}"))
         })
     })
+    .of(equal)
 }
 
 /// Describes the first output that differs. The next values of states follow the outputs.

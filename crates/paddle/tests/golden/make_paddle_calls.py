@@ -5,6 +5,8 @@
 Writes `calls.jsonl.gz`, a line for each call: `name`; `pir`, the JSON of the program; `params`, its parameter file, empty if it has none;
 `inputs`, the arrays by name; `outputs`, a list of [name, array]. An array is [element type, dims, bytes], and bytes are
 hexadecimal. Dims are unknown to the programs where the function accepts that. A second run writes the same calls.
+
+`internal.jsonl.gz` has the same of operators that public functions seldom or never write.
 """
 
 import gzip
@@ -19,7 +21,8 @@ os.environ["FLAGS_cpu_deterministic"] = "1"
 import numpy as np
 import paddle
 import paddle.nn.functional as F
-from paddle import nn, static
+from paddle import _C_ops, nn, static
+from paddle.base import core
 
 paddle.seed(11)
 RANDOM = np.random.default_rng(5)
@@ -412,6 +415,56 @@ def changed():
     yield "distribute_fpn_proposals float64", levels, [regions.astype("float64"), np.array([8], "int32")]
 
 
+def internal():
+    """Yields calls of functions that write operators which are not those of one public function."""
+    global RANDOM
+    RANDOM, place = np.random.default_rng(6), paddle.CPUPlace()
+    yield "print", lambda x: static.Print(x * 2) + 1, X()
+    yield "full_", overwritten, X()
+    yield "slice_array_dense", array_item, X()
+    yield "create_array_like", array_like, X()
+    yield "shape", lambda x: _C_ops.shape(x), X()
+    yield "shape of slice", lambda x: _C_ops.shape(x[:, 1:]), X()
+    for dtype in ("float32", "int64", "bool"):
+        yield f"empty {dtype}", lambda x, d=dtype: _C_ops.empty([2, 1, 4], getattr(paddle, d), place).astype("float32") * 0 + x, X()
+        yield f"empty_like {dtype}", lambda x, d=dtype: _C_ops.empty_like(x, getattr(paddle, d), place).astype("float32") * 0 + x, X()
+    yield "memcpy", lambda x: _C_ops.memcpy(x, 0) + 1, X()
+    yield "memcpy_d2h", lambda x: _C_ops.memcpy_d2h(x, 0) + 1, X()
+    yield "memcpy_h2d", lambda x: _C_ops.memcpy_h2d(x, 1) + 1, X()
+    yield "npu_identity", lambda x: _C_ops.npu_identity(x, -1) + 1, X()
+    yield "share_data", lambda x: _C_ops.share_data(x) + 1, X()
+    yield "trans_layout", lambda x: _C_ops.trans_layout(x, [2, 0, 1]) + 1, X()
+    yield "trans_layout back", lambda x: _C_ops.trans_layout(_C_ops.trans_layout(x, [0, 2, 3, 1]) * 2, [0, 3, 1, 2]), IMAGE()
+    for number, what in enumerate(("zeros", "ones")):
+        yield f"{what} of a shape", lambda x, n=number: paddle.maximum(x, paddle.full([3, 1], n)), X()
+        yield f"{what} like a tensor", lambda x, n=number: paddle.maximum(x, paddle.full_like(x, n)), X()
+    yield "assert", None, [floats(2, 3)], record_checked
+
+
+def overwritten(x):
+    y = x * 2
+    z = _C_ops.full_(y, [2, 3, 4], 1.5, paddle.float32, paddle.CPUPlace())
+    return z + 1, y, x
+
+
+def array_of(x):
+    array = paddle.tensor.create_array("float32")
+    for number in range(3):
+        array = paddle.tensor.array_write(x * (number + 1), paddle.full([1], number, "int64"), array)
+    return array
+
+
+def array_item(x):
+    return _C_ops.slice_array_dense(array_of(x), [1])
+
+
+def array_like(x):
+    places = [paddle.full([1], number, "int64") for number in range(3)]
+    copy = _C_ops.create_array_like(array_of(x), 0.5)
+    copy = paddle.tensor.array_write(x - 1, places[1], copy)
+    return [paddle.tensor.array_read(copy, place) + x for place in places]
+
+
 def levels(regions, counts):
     _, order, counts = paddle.vision.ops.distribute_fpn_proposals(regions, 2, 5, 4, 224, rois_num=counts)
     return [order, *counts]
@@ -575,7 +628,28 @@ def record(folder, name, function, inputs):
     }
 
 
-def attempt(folder, name, function, inputs):
+def record_checked(folder, name, _, inputs):
+    """Returns the line of a program that checks a condition, which no saved model does, because nothing reads the result."""
+    [x] = inputs
+    paddle.enable_static()
+    program = static.Program()
+    with static.program_guard(program):
+        value = static.data("x0", x.shape, str(x.dtype))
+        static.nn.control_flow.Assert(value.sum() < 1e6, [value])
+        y = value + 1
+        paddle._pir_ops.fetch(y, "y", 0)
+    found = static.Executor(paddle.CPUPlace()).run(program, feed={"x0": x}, fetch_list=[y])
+    path = os.path.join(folder, "program.json")
+    core.serialize_pir_program(program, path, 4, True, False, False)
+    with open(path) as file:
+        pir = json.load(file)
+    return {
+        "name": name, "pir": pir, "params": "", "inputs": {"x0": described(x)},
+        "outputs": [["y", described(np.asarray(found[0]))]],
+    }
+
+
+def attempt(folder, name, function, inputs, record=record):
     """Records a call in a process of its own, because PaddlePaddle may crash; returns the line, or None and the reason."""
     line, reason = os.path.join(folder, "line.json"), os.path.join(folder, "reason.txt")
     child = os.fork()
@@ -602,8 +676,22 @@ def attempt(folder, name, function, inputs):
         return None, file.read()
 
 
-def main(out):
+def write(path, every):
     lines, refused = [], []
+    for name, function, inputs, *how in every:
+        with tempfile.TemporaryDirectory() as folder:
+            line, reason = attempt(folder, name, function, inputs, *how)
+        if line:
+            lines.append(line)
+        else:
+            refused.append(f"{name}: {reason}")
+    with open(path, "wb") as file:
+        with gzip.GzipFile(fileobj=file, mode="wb", compresslevel=9, mtime=0, filename="") as packed:
+            packed.write("".join(lines).encode())
+    print(f"{len(lines)} calls; PaddlePaddle refused {len(refused)}:", *refused, sep="\n  ")
+
+
+def main(out):
     every = list(calls())
     paddle.disable_static()
     for name, make in LAYERS.items():
@@ -611,17 +699,8 @@ def main(out):
         layer.eval()
         every.append((name, layer, [floats(2, 3, 4)]))
     every += changed()
-    for name, function, inputs in every:
-        with tempfile.TemporaryDirectory() as folder:
-            line, reason = attempt(folder, name, function, inputs)
-        if line:
-            lines.append(line)
-        else:
-            refused.append(f"{name}: {reason}")
-    with open(os.path.join(out, "calls.jsonl.gz"), "wb") as file:
-        with gzip.GzipFile(fileobj=file, mode="wb", compresslevel=9, mtime=0, filename="") as packed:
-            packed.write("".join(lines).encode())
-    print(f"{len(lines)} calls; PaddlePaddle refused {len(refused)}:", *refused, sep="\n  ")
+    write(os.path.join(out, "calls.jsonl.gz"), every)
+    write(os.path.join(out, "internal.jsonl.gz"), internal())
 
 
 if __name__ == "__main__":

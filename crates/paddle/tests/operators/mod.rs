@@ -30,7 +30,9 @@ use lodstone_schema::paddle::{Levels, LodRule, Operator, Plan, operator, operato
 use serde_json::Value as Json;
 
 use crate::bits;
-use recorded::{GRADIENTS, LODS, OPERATORS, Recorded, SEQUENCES, Tensors, program, recorded};
+use recorded::{
+    GRADIENTS, LODS, OLD_OPERATORS, OPERATORS, Recorded, SEQUENCES, Tensors, program, recorded,
+};
 
 /// The maximum difference of an element from the recorded one: relative, and absolute.
 const TOLERANCE: (f64, f64) = (1e-5, 1e-6);
@@ -75,6 +77,11 @@ fn rows(tensor: &Tensor) -> Option<(Vec<i64>, i64)> {
 #[test]
 fn every_operator_computes_what_paddlepaddle_computed() {
     check_all(OPERATORS, 1300);
+}
+
+#[test]
+fn operators_of_old_releases_compute_what_paddlepaddle_computed() {
+    check_all(OLD_OPERATORS, 50);
 }
 
 #[test]

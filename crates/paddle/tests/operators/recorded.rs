@@ -29,6 +29,8 @@ pub(crate) struct Recorded {
 pub(crate) const OPERATORS: &str = "paddle_operators";
 pub(crate) const GRADIENTS: &str = "paddle_gradients";
 pub(crate) const SEQUENCES: &str = "paddle_sequences";
+/// Operators of 1.8.5.
+pub(crate) const OLD_OPERATORS: &str = "paddle_old_operators";
 /// The LoD of results of operators and gradients whose inputs have different LoD.
 pub(crate) const LODS: &str = "paddle_lods";
 

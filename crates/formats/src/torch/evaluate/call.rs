@@ -349,7 +349,12 @@ impl Evaluator<'_> {
         let known = self.result_count(schema, &values, &named);
         let mut bound = self.bound(schema, matched)?;
         if let Some(upgraded) = self.upgraded(schema, &mut bound)? {
-            return Ok(upgraded);
+            return match values.first() {
+                Some(target) if schema.name.ends_with('_') => {
+                    self.operator("aten::copy_", vec![target.clone(), upgraded], Vec::new())
+                }
+                _ => Ok(upgraded),
+            };
         }
         self.emit(schema, bound, known)
     }
@@ -570,7 +575,7 @@ impl Evaluator<'_> {
             ("aten::div" | "aten::div_", "Tensor" | "Scalar") if version <= 3 => {
                 format!(
                     "upgrader::{}_{}_0_3",
-                    schema.name.trim_start_matches("aten::"),
+                    schema.name.trim_start_matches("aten::").trim_end_matches('_'),
                     schema.overload
                 )
             }

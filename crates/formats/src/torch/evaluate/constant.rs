@@ -310,7 +310,7 @@ impl Evaluator<'_> {
     }
 
     /// Applies an operator to a list of tensors that the program computes.
-    fn on_sequence(
+    pub(super) fn on_sequence(
         &mut self,
         name: &str,
         place: usize,

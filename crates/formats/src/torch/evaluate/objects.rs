@@ -364,6 +364,10 @@ impl Evaluator<'_> {
                 }
             };
         }
+        if let (Value::List(place), Some(list)) = (object, self.sequence_of(object)) {
+            let found = self.on_sequence("__getitem__", *place, &list, std::slice::from_ref(index));
+            return found?.ok_or_else(|| self.failure("a list of tensors has no elements"));
+        }
         let Value::Int(number) = index else {
             return Err(self.failure(format!("an index must be known, found a {}", index.kind())));
         };

@@ -13,10 +13,10 @@ pub(super) const RULES: &[(&str, Rule)] = &[
     ("aten::conv1d", Rule::One(plain)),
     ("aten::conv2d", Rule::One(plain)),
     ("aten::conv3d", Rule::One(plain)),
-    ("aten::conv_depthwise3d", Rule::One(plain)),
-    ("aten::conv_transpose1d", Rule::One(|node| convolved(node, "input", true))),
-    ("aten::conv_transpose2d", Rule::One(|node| convolved(node, "input", true))),
-    ("aten::conv_transpose3d", Rule::One(|node| convolved(node, "input", true))),
+    ("aten::conv_depthwise3d", Rule::One(depthwise)),
+    ("aten::conv_transpose1d", Rule::One(|node| convolved(node, "input", true, None))),
+    ("aten::conv_transpose2d", Rule::One(|node| convolved(node, "input", true, None))),
+    ("aten::conv_transpose3d", Rule::One(|node| convolved(node, "input", true, None))),
     ("aten::convolution", Rule::One(general)),
 ];
 
@@ -58,16 +58,24 @@ fn windows_of(node: &Node<'_>, weight: &Value) -> Outcome<Windows> {
     }
 }
 
+fn groups_of(node: &mut Node<'_>) -> Outcome<i64> {
+    // Operators without the argument have one group.
+    let groups = node.arguments.optional_int("groups")?.unwrap_or(1);
+    match groups {
+        1..=BEYOND => Ok(groups),
+        _ => Err(wrong("groups", "numbers from 1 on", &groups.to_string())),
+    }
+}
+
 /// Convolves, with or without a batch. The weight of a transposed convolution is `[in, out / groups, ..]`.
-fn convolved(node: &mut Node<'_>, slot: &str, is_transposed: bool) -> Outcome {
+fn convolved(node: &mut Node<'_>, slot: &str, is_transposed: bool, groups: Option<i64>) -> Outcome {
     let (x, weight) = (node.tensor(slot)?, node.tensor("weight")?);
     let bias = node.optional("bias")?;
     let windows = windows_of(node, &weight)?;
-    // Operators without the argument have one group.
-    let groups = node.arguments.optional_int("groups")?.unwrap_or(1);
-    if !(1..=BEYOND).contains(&groups) {
-        return Err(wrong("groups", "numbers from 1 on", &groups.to_string()));
-    }
+    let groups = match groups {
+        Some(groups) => groups,
+        None => groups_of(node)?,
+    };
     let mut attributes = vec![
         ints("strides", &windows.strides()),
         windows.pads().attribute(),
@@ -91,7 +99,18 @@ fn convolved(node: &mut Node<'_>, slot: &str, is_transposed: bool) -> Outcome {
 
 fn plain(node: &mut Node<'_>) -> Outcome {
     let slot = if node.arguments.has("input") { "input" } else { "self" };
-    convolved(node, slot, false)
+    convolved(node, slot, false, None)
+}
+
+/// Each channel is a group.
+fn depthwise(node: &mut Node<'_>) -> Outcome {
+    let x = node.tensor("self")?;
+    let channels = match rank(&x)? {
+        4 => required_dim(&x, 0)?,
+        5 => required_dim(&x, 1)?,
+        found => return Err(format!("expected images of 4 or 5 dims, found {found}").into()),
+    };
+    convolved(node, "self", false, Some(channels))
 }
 
 fn general(node: &mut Node<'_>) -> Outcome {
@@ -99,7 +118,7 @@ fn general(node: &mut Node<'_>) -> Outcome {
     if !is_transposed {
         node.arguments.ignore(&["output_padding"]);
     }
-    convolved(node, "input", is_transposed)
+    convolved(node, "input", is_transposed, None)
 }
 
 /// Applies a function to images `[batch, channels, ..]`; one without a batch gets one for it.

@@ -10,7 +10,6 @@ pub(super) const RULES: &[(&str, Rule)] = &[
     ("aten::Bool", Rule::Number(|node| number(node, DType::Bool))),
     ("aten::Float", Rule::Number(|node| number(node, DType::Float64))),
     ("aten::Int", Rule::Number(|node| number(node, DType::Int64))),
-    ("aten::IntImplicit", Rule::Number(|node| number(node, DType::Int64))),
     ("aten::_assert_async", Rule::None),
     ("aten::_assert_scalar", Rule::None),
     ("aten::_assert_tensor_metadata", Rule::None),

@@ -31,7 +31,7 @@ pub(super) const RULES: &[(&str, Rule)] = &[
     ("aten::sym_numel", Rule::Number(numel)),
     ("aten::sym_size", Rule::Number(size)),
     ("aten::numel", Rule::Number(numel)),
-    ("aten::size", Rule::Number(size)),
+    ("aten::size", Rule::Numbers(sizes)),
     ("math::ceil", Rule::Number(|node| rounded(node, "Ceil"))),
     ("math::floor", Rule::Number(|node| rounded(node, "Floor"))),
     ("math::trunc", Rule::Number(to_int)),
@@ -153,6 +153,16 @@ fn choose(node: &mut Node<'_>) -> Outcome {
     let condition = node.tensor("b")?;
     let (left, right) = (node.tensor("t")?, node.tensor("f")?);
     node.choose(&condition, &left, &right)
+}
+
+/// Returns all dims.
+fn sizes(node: &mut Node<'_>) -> Outcome<Vec<Value>> {
+    let x = node.tensor("self")?;
+    let dim = |axis| {
+        let size = node.size_of(&x, axis)?;
+        node.scalar_of(&size)
+    };
+    (0..rank(&x)?).map(dim).collect()
 }
 
 fn size(node: &mut Node<'_>) -> Outcome {

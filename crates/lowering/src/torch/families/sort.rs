@@ -21,7 +21,7 @@ pub(super) const RULES: &[(&str, Rule)] = &[
 ];
 
 /// Returns the runs of equal elements or slices, the run of each element, and the lengths of the runs. The latter two have no
-/// elements unless they are requested.
+/// elements unless they are requested; the runs of slices are always computed.
 fn unique_consecutive(node: &mut Node<'_>) -> Outcome<Vec<Value>> {
     let x = node.tensor("self")?;
     let axis = node.arguments.optional_int("dim")?;
@@ -29,7 +29,7 @@ fn unique_consecutive(node: &mut Node<'_>) -> Outcome<Vec<Value>> {
     let (numbered, counted) =
         (node.arguments.flag("return_inverse")?, node.arguments.flag("return_counts")?);
     let runs = node.runs(&x, axis)?;
-    let numbers = match numbered {
+    let numbers = match numbered || axis.is_some() {
         true => {
             let numbers = runs.numbers(node)?;
             if axis.is_none() { node.reshape_as(&numbers, &x)? } else { numbers }

@@ -7,8 +7,12 @@ import json
 from pathlib import Path
 
 import numpy as np
+import torch
 from caffe2.proto import caffe2_pb2
-from caffe2.python import core, utils, workspace
+from caffe2.python import core, dyndep, utils, workspace
+
+# Operators of Detectron: a library of its own, which has those of processors, too.
+dyndep.InitOpsLibrary(str(next(Path(torch.__file__).parent.glob("lib/libcaffe2_detectron_ops*"))))
 
 HERE = Path(__file__).parent
 RANDOM = np.random.RandomState(1)
@@ -252,6 +256,41 @@ case("int8_conv_relu", [quantized[0], op("Int8ConvRelu", ["q", "w", "b"], ["p"],
     op("Int8GivenIntTensorFill", [], ["b"], shape=[1], values=[300], Y_scale=0.02 * 0.01, Y_zero_point=0),
 ], tolerance=0.051)
 case("conv_relu", [op("ConvRelu", ["x", "w", "b"], ["y"], kernel=3, stride=2, pad=1)], {"x": rnd(1, 2, 5, 4)}, {"w": rnd(3, 2, 3, 3), "b": rnd(3)})
+case("logarithms", [op("Log1p", ["x"], ["a"])], {"x": rnd(3, 4, low=-0.9, high=4)})
+case("root_mean_square", [op("RMSNorm", ["x", "s", "b"], ["y", "r"], eps=1e-3), op("RMSNorm", ["x", "s", "b"], ["z", "q"])], {"x": rnd(3, 5)}, {"s": rnd(5), "b": rnd(5)}, outputs=["y", "r", "z", "q"])
+case("root_mean_square_3d", [op("RMSNorm", ["x", "s", "b"], ["y", "r"], eps=0.1)], {"x": rnd(3, 2, 4)}, {"s": rnd(2, 4), "b": rnd(2, 4)}, outputs=["y", "r"])
+case("upsample_nearest", [op("UpsampleNearest", ["x"], ["y"], scale=3), op("UpsampleNearest", ["x"], ["z"])], {"x": rnd(2, 2, 3, 4)}, outputs=["y", "z"])
+case("free", [op("Relu", ["x"], ["a"]), op("Sqr", ["a"], ["y"]), op("Free", ["a"], ["a"])], {"x": rnd(2, 3)}, outputs=["y"])
+# Weights in half precision, which FBGEMM packs.
+case("fc_packed", [op("FbGemmPack", ["w"], ["p"]), op("FbFCPacked", ["x", "p", "b"], ["y"])], {"x": rnd(3, 5)}, {"w": rnd(4, 5), "b": rnd(4)}, tolerance=2e-3)
+case("fc_packed_axis", [op("FbGemmPack", ["w"], ["p"]), op("FbFCPacked", ["x", "p", "b"], ["y"], axis=2)], {"x": rnd(2, 3, 5)}, {"w": rnd(4, 5), "b": rnd(4)}, tolerance=2e-3)
+# What operators compute that only Glow's loader has, by those of Caffe2: `tests/rules/equal.rs` has the pairs.
+for name, axis in [("products", 1), ("products_last", 2)]:
+    case(name, [op("Split", ["x"], ["a", "b", "c"], axis=axis), op("Mul", ["a", "b"], ["d"]), op("Mul", ["d", "c"], ["y"])], {"x": rnd(2, 3, 3)})
+case("gather_cells", [
+    op("Slice", ["i"], ["r"], starts=[0, 0], ends=[-1, 1]), op("Slice", ["i"], ["c"], starts=[0, 1], ends=[-1, 2]),
+    op("Mul", ["r", "columns"], ["s"], broadcast=1), op("Add", ["s", "c"], ["n"]), op("FlattenToVec", ["n"], ["m"]),
+    op("Reshape", ["x"], ["rows", "old"], shape=[-1, 2]), op("Gather", ["rows", "m"], ["y"]),
+], {"x": rnd(4, 3, 2), "i": np.stack([ints(4, 5), ints(3, 5)], 1)}, {"columns": np.array([3], np.int64)})
+case("bags", [
+    op("Shape", ["i"], ["end"]), op("Concat", ["o", "end"], ["ends", "old"], axis=0),
+    op("Slice", ["ends"], ["next"], starts=[1], ends=[-1]), op("Sub", ["next", "o"], ["wide"]),
+    op("Cast", ["wide"], ["l"], to=caffe2_pb2.TensorProto.INT32), op("SparseLengthsWeightedSum", ["t", "w", "i", "l"], ["y"]),
+], {"w": rnd(6), "i": ints(5, 6), "o": np.array([0, 2, 2, 5], np.int64)}, {"t": rnd(5, 3)})
+case("marked_rows", [
+    op("Cast", ["m"], ["is"], to=caffe2_pb2.TensorProto.BOOL), op("BooleanMask", ["all", "is"], ["rows"]),
+    op("ConstantFill", [], ["y"], shape=[5, 2], value=0.0), op("ScatterAssign", ["y", "rows", "x"], ["y"]),
+], {"x": rnd(3, 2), "m": np.array([1, 0, 1, 1, 0], np.int32)}, {"all": np.arange(5, dtype=np.int32)})
+split = [op("LengthsToSegmentIds", ["l"], ["rows"]), op("ConstantFill", [], ["o"], shape=[6], value=0, dtype=caffe2_pb2.TensorProto.INT32)]
+for label in range(2):
+    split += [
+        op("ConstantFill", ["i"], [f"is{label}"], value=label, dtype=caffe2_pb2.TensorProto.INT64), op("EQ", ["i", f"is{label}"], [f"m{label}"]),
+        op("BooleanMask", ["v", f"m{label}"], [f"v{label}"]), op("BooleanMask", ["rows", f"m{label}"], [f"e{label}"]),
+        op("BooleanMask", ["all", f"m{label}"], [f"n{label}"]), op("LengthsRangeFill", ["count"], [f"r{label}"]),
+        op("ScatterAssign", ["o", f"n{label}", f"r{label}"], ["o"]),
+    ]
+case("labels", split, {"l": np.array([2, 1, 0, 3], np.int32), "i": np.array([1, 0, 1, 1, 0, 0], np.int64), "v": rnd(6)}, {"all": np.arange(6, dtype=np.int32), "count": np.array([3], np.int32)}, outputs=["v0", "v1", "e0", "e1", "o"])
+case("masks", [op("BooleanMask", ["x", "m"], ["y", "i"]), op("LengthsToSegmentIds", ["l"], ["s"])], {"x": rnd(4, 3), "m": np.array([True, False, True, True]), "l": np.array([2, 0, 3], np.int32)}, outputs=["y", "i", "s"])
 # What follows does not depend on what is drawn above.
 RANDOM.seed(2)
 # Proposed regions of several images; equal scores have no order in Caffe2, and do not occur.
@@ -337,7 +376,8 @@ class Net:
         self.conv("res4", "inner4", (8, 8))
         for level in (3, 2):
             self.conv(f"res{level}", f"lateral{level}", (8, 8))
-            above = self.add("ResizeNearest", [f"inner{level + 1}"], [f"above{level}"], height_scale=2.0, width_scale=2.0)
+            above = [f"inner{level + 1}"], [f"above{level}"]
+            above = self.add("UpsampleNearest", *above, scale=2) if plus else self.add("ResizeNearest", *above, height_scale=2.0, width_scale=2.0)
             self.add("Sum", [f"lateral{level}", above], [f"inner{level}"])
         for level in (2, 3, 4):
             self.conv(f"inner{level}", f"fpn{level}", (8, 8), 3)

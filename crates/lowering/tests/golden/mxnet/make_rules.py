@@ -6,6 +6,7 @@
 The second release has operators of its own. Random operators draw from distributions of one number.
 """
 
+import ctypes
 import json
 
 import mxnet as mx
@@ -19,8 +20,17 @@ def R(*shape):
     return rng.randn(*shape).astype("f")
 
 
-def write(name, arrays, ops, state={}):
-    """`ops` are operators, the names of their inputs, attributes, and the number of outputs."""
+def save(name, y, given, found):
+    y.save(name + "-symbol.json")
+    outputs = {f"out:{i}:{n}": it.asnumpy() for i, (n, it) in enumerate(zip(y.list_outputs(), found))}
+    np.savez(name + "-io.npz", **{"in:" + key: it for key, it in given.items()}, **outputs)
+
+
+def write(name, arrays, ops, state={}, rows=(), run=None):
+    """`ops` are operators, the names of their inputs, attributes, and the number of outputs.
+
+    `rows` are inputs stored as sparse rows. `run` returns the outputs of operators that a symbol cannot run.
+    """
     given, arrays = arrays, {**arrays, **state}
     nodes = [{"op": "null", "name": name, "inputs": []} for name in arrays]
     index = {name: number for number, name in enumerate(arrays)}
@@ -44,12 +54,14 @@ def write(name, arrays, ops, state={}):
     y = read(json.dumps(graph))
     args = {key: mx.nd.array(it, dtype=it.dtype) for key, it in given.items()}
     held = {key: mx.nd.array(it) for key, it in state.items()}
+    args |= {key: args[key].tostype("row_sparse") for key in rows}
     bind = y._bind if IS_LATER else y.bind
-    found = bind(mx.cpu(), args, aux_states=held, grad_req="null").forward(is_train=False)
-    y.save(name + "-symbol.json")
+    if run is None:
+        found = bind(mx.cpu(), args, aux_states=held, grad_req="null").forward(is_train=False)
+    else:
+        found = run(**args)
     mx.nd.save(name + "-0000.params", {"aux:" + key: it for key, it in held.items()})
-    outputs = {f"out:{i}:{n}": it.asnumpy() for i, (n, it) in enumerate(zip(y.list_outputs(), found))}
-    np.savez(name + "-io.npz", **{"in:" + key: it for key, it in given.items()}, **outputs)
+    save(name, y, given, found)
 
 
 if IS_LATER:
@@ -116,3 +128,39 @@ else:
         ("_sample_multinomial", ["p"], {"shape": (3,)}, 1),
         ("_shuffle", ["e"], {}, 1),
     ])
+    some = R(5, 3) * np.array([[1], [0], [1], [1], [0]], "f")
+    write("rules_sparse_rows", {"x": some, "i": np.array([0, 1, 3]), "f": np.array([2, 3], "f")}, [
+        ("_sparse_retain", ["x", "i"], {}, 1),
+        ("_sparse_retain", ["x", "f"], {}, 1),
+        ("_square_sum", ["x"], {"axis": 0}, 1),
+        ("_square_sum", ["x"], {"axis": 1}, 1),
+        ("_square_sum", ["x"], {"axis": (1,), "keepdims": True}, 1),
+    ], rows=["x"])
+    write("rules_nonzero", {"x": some, "i": np.array([0, 3, 0, 5])}, [
+        ("_npx_nonzero", ["x"], {}, 1),
+        ("_npx_nonzero", ["i"], {}, 1),
+    ])
+    internal = mx.nd._internal
+    write("rules_copied", {"x": R(2, 3)}, [("_copyto", ["x"], {}, 1)], run=lambda x: [internal._copyto(x, out=mx.nd.empty((2, 3)))])
+    # The operator writes to its first operand.
+    for name, ids, dims in [("rows", [[2, 0]], (2, 3)), ("cells", [[2, 0, 3], [1, 2, 0]], (3,))]:
+        write(f"rules_scatter_{name}", {"x": R(4, 3), "v": R(*dims), "i": np.array(ids)}, [
+            ("_scatter_set_nd", ["x", "v", "i"], {"shape": (4, 3)}, 1),
+        ], run=lambda x, v, i: [internal._scatter_set_nd(x, v, i, shape=(4, 3), out=x)])
+
+    # Operators that MXNet gathers into subgraphs. It writes them to a file, but reads none.
+    x, w = mx.sym.var("x"), mx.sym.var("w")
+    dense = mx.sym.relu(mx.sym.FullyConnected(x, w, no_bias=True, num_hidden=4, name="dense"), name="relu")
+    parts = mx.sym.SliceChannel(dense, num_outputs=2, name="parts")
+    whole = mx.sym.exp(parts[0], name="exp") + parts[1]
+    names = ["FullyConnected", "relu", "SliceChannel"]
+    gathered = ctypes.c_void_p()
+    mx.base.check_call(mx.base._LIB.MXBuildSubgraphByOpNames(
+        whole.handle, b"default", len(names), mx.base.c_str_array(names), ctypes.byref(gathered)
+    ))
+    cached = mx.sym.Symbol(gathered)
+    given = {"x": R(2, 3), "w": R(4, 3)}
+    args = {key: mx.nd.array(it) for key, it in given.items()}
+    found = cached.bind(mx.cpu(), args, grad_req="null").forward(is_train=False)
+    mx.nd.save("rules_cached-0000.params", {})
+    save("rules_cached", cached, given, found)

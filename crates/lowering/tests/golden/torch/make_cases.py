@@ -624,6 +624,17 @@ def strict():
     write("strict_no_grad", program, (x,), module(x))
 
 
+def rare():
+    """Operators that other cases do not have, or that others are tried in the place of."""
+    module, dims = Method(lambda x: x.new_full((x.numel(),), 2.0)), ({0: torch.export.Dim("n", min=2, max=64)},)
+    x = R(4, 3)
+    write("rare_count", torch.export.export(module, (R(6, 3),), dynamic_shapes=dims), (x,), module(x))
+    case("rare_strided", lambda x: (x.as_strided([2, 2], [1, 4], 1), x.as_strided([3], [2])), R(3, 4), core=False)
+    case("rare_consecutive", lambda x: torch.unique_consecutive(x, True, True), torch.tensor([1, 1, 2, 1, 1]), core=False)
+    conv = nn.Conv3d(3, 6, 2, padding=(1, 0, 1), stride=(1, 2, 1), groups=3)
+    case("rare_depthwise", conv, R(1, 3, 4, 5, 3), core=False)
+
+
 class Method(nn.Module):
     """A function of one argument; the tracer names the argument of `Wrapped` otherwise."""
     def __init__(self, function):
@@ -644,7 +655,7 @@ class Renorm(nn.Module):
 
 
 FAMILIES = [unary, activations, binary, conv, norm, pool, resize, linear, attention, recurrent, shape, index, inplace, reduce, create,
-            control, quantized, vision, complex_tensors, aliases, sizes, strict]
+            control, quantized, vision, complex_tensors, aliases, sizes, strict, rare]
 
 if __name__ == "__main__":
     for family in FAMILIES:

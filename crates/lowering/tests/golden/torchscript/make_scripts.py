@@ -7,8 +7,10 @@ NAME.pt, and NAME-io.npz with inputs (in:NAME) and outputs (out:INDEX). Each fun
 that are copied, internal functions and operators of scripts, which an exported program does not have.
 """
 
+import math
 import sys
 import warnings
+import zipfile
 from typing import List
 
 import numpy as np
@@ -39,6 +41,17 @@ def save(name, module, inputs):
         arrays[f"out:{index}"] = output.detach().numpy()
     torch.jit.save(module, f"{name}.pt")
     np.savez(f"{name}-io.npz", **arrays)
+
+
+def rewrite(name, version=None):
+    """Writes an archive again: without the places in files of the machine, and as one of an older version."""
+    with zipfile.ZipFile(f"{name}.pt") as archive:
+        members = [(info, archive.read(info)) for info in archive.infolist() if not info.filename.endswith(".debug_pkl")]
+    with zipfile.ZipFile(f"{name}.pt", "w") as archive:
+        for info, data in members:
+            if version and info.filename.endswith("/version"):
+                data = f"{version}\n".encode()
+            archive.writestr(zipfile.ZipInfo(info.filename), data)
 
 
 def trace(name, calls, **inputs):
@@ -224,6 +237,86 @@ def kinds(x: torch.Tensor):
 
 
 script("kinds", kinds, x=R(2, 3))
+
+
+
+def moved(x: torch.Tensor, n: torch.Tensor):
+    k = int(n)
+    torch.sym_constrain_range(k, min=0, max=5)
+    torch.sym_constrain_range_for_size(k, min=0, max=5)
+    return x.cpu() + k, x.narrow(0, 1, n), x.select(1, n)
+
+
+def items(x: torch.Tensor, n: torch.Tensor):
+    i = int(n)
+    parts: List[torch.Tensor] = []
+    for step in range(x.size(0)):
+        parts.append(x[step] * 2)
+    return parts[i], parts[-1], parts[i - 2], torch.ones(x.shape), x.t().reshape(x.size())
+
+
+def strided(x: torch.Tensor):
+    return x.as_strided([2, 2], [1, 4]), torch.as_strided(x, [3], [2], 5)
+
+
+def numbers(x: torch.Tensor):
+    n = x.size(0)
+    half = n / 2
+    a = torch.full([math.ceil(half), math.floor(half)], 1.0)
+    b = torch.full([int(half), math.ceil(-half) + 3], 2.0)
+    return a, b, x * math.floor(-half), x + int(-half), x - math.ceil(n)
+
+
+def negated(x: torch.Tensor):
+    n = x.size(0)
+    return torch.full([-(-n)], 1.0), x * -(-(n + 1))
+
+
+script("numbers", numbers, x=R(5, 2))
+script("negated", negated, x=R(3, 2))
+script("moved", moved, x=R(4, 3), n=torch.tensor(2))
+script("items", items, x=R(3, 4), n=torch.tensor(1))
+script("strided", strided, x=R(3, 4))
+trace("sizes", [
+    lambda x: x.view(x.size(1), -1) * x.numel(), lambda x: x.reshape(x.shape[0] * x.shape[1]), lambda x: x / x.size(0),
+], x=R(2, 3))
+trace("unique_consecutive", [
+    lambda x, y: aten.unique_consecutive(x, True, True), lambda x, y: aten.unique_consecutive(x)[0],
+    lambda x, y: aten.unique_consecutive(y, True, True), lambda x, y: aten.unique_consecutive(y, True, True, 0),
+    lambda x, y: aten.unique_consecutive(y, False, True, 1),
+], x=torch.tensor([1, 1, 2, 2, 2, 1, 1, 3]), y=torch.tensor([[1.0, 1, 2], [1, 1, 2], [3, 3, 3], [1, 1, 2]]))
+
+
+# Archives of version 3, of PyTorch 1.5: it divided integers without a fraction, and `full` made floats.
+def old_quotients(x: torch.Tensor, y: torch.Tensor, i: torch.Tensor, k: torch.Tensor):
+    return x / y, i / k, x / k, i / 2, i / 2.5, x / 2, i / -3
+
+
+def old_full(x: torch.Tensor):
+    return torch.full([2, 3], 2.5) + x, torch.full([3], 4.0, dtype=torch.int64), torch.full(x.shape, 1, dtype=x.dtype)
+
+
+def old_in_place(x: torch.Tensor, i: torch.Tensor):
+    a, b = x * 1, i * 1
+    a.div_(i)
+    b.div_(3)
+    return a, b
+
+
+def save_old(name, function, **inputs):
+    torch.jit.save(torch.jit.script(function), f"{name}.pt")
+    rewrite(name, version=3)
+    # PyTorch replaces the operators by those that compute the same as its old releases.
+    outputs = torch.jit.load(f"{name}.pt")(**inputs)
+    arrays = {f"in:{key}": value.numpy() for key, value in inputs.items()}
+    np.savez(f"{name}-io.npz", **arrays, **{f"out:{index}": value.numpy() for index, value in enumerate(outputs)})
+
+
+save_old("old_quotients", old_quotients, x=R(2, 3), y=P(3), i=I(9, 2, 3) - 4, k=I(4, 3) + 1)
+save_old("old_in_place", old_in_place, x=R(2, 3), i=I(9, 2, 3) + 1)
+save_old("old_full", old_full, x=R(2, 3))
+for name in ("numbers", "negated", "moved", "items", "strided", "sizes", "unique_consecutive"):
+    rewrite(name)
 
 print(f"{len(failed)} failed")
 for line in failed:

@@ -1,0 +1,87 @@
+//! The frame, with a toy dialect.
+#![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
+
+mod toy;
+
+use lodstone_engine::{Budget, Context, Executable, ExecutableOptions, Threads, Value};
+use lodstone_model::{
+    Attribute, AttributeValue, Block, DType, Dialect, Dim, Model, Op, Operand, Program, Report,
+    Tensor, TensorType, Topology,
+};
+use lodstone_store::Blob;
+
+use toy::{Toy, Walk};
+
+fn op(kind: &str, inputs: &[&str], outputs: &[&str]) -> Op {
+    let list = |names: &[&str]| {
+        let args = names.iter().map(|name| (*name).to_owned()).collect();
+        vec![Operand { slot: String::new(), args }]
+    };
+    let (inputs, outputs) = (list(inputs), list(outputs));
+    let attributes = match kind {
+        "times" => vec![Attribute { name: "body".to_owned(), value: AttributeValue::Block(1) }],
+        _ => Vec::new(),
+    };
+    Op { kind: kind.to_owned(), inputs, outputs, attributes, ..Op::default() }
+}
+
+fn block(ops: Vec<Op>, outputs: &[&str]) -> Block {
+    let outputs = outputs.iter().map(|name| (*name).to_owned()).collect();
+    Block { ops, outputs, ..Block::default() }
+}
+
+/// `x[-1] = y`, and the double of `x`, three times; an operator without a rule, whose result nothing reads.
+fn model() -> Model {
+    let main = vec![
+        op("row", &["x"], &["row"]),
+        op("unknown", &["row"], &["unread"]),
+        op("set", &["row", "y"], &[]),
+        op("times", &["x"], &["z"]),
+    ];
+    let blocks = vec![block(main, &["z"]), block(vec![op("add", &["x", "x"], &["y"])], &["y"])];
+    let program = Topology { blocks, ..Topology::new(Dialect::Torch) };
+    Model { programs: Program::from(program).into(), ..Model::default() }
+}
+
+fn walk(model: &Model, covers: bool) -> Walk<'_> {
+    let mut walk = Walk::begin(model, Toy::default(), covers).unwrap();
+    for (name, dims) in [("x", vec![2, 2]), ("y", vec![2])] {
+        let dims = dims.into_iter().map(Dim::Known).collect();
+        let value = walk.input(name, TensorType::new(DType::Float32, Some(dims)));
+        let item = walk.dialect.tensors.add(value, None);
+        walk.scope.bind(name, item);
+    }
+    walk.main();
+    walk
+}
+
+fn floats(values: &[f32], dims: Vec<u64>) -> Tensor {
+    let bytes: Vec<u8> = values.iter().flat_map(|value| value.to_le_bytes()).collect();
+    Tensor::dense(DType::Float32, dims, Blob::memory(bytes))
+}
+
+#[test]
+fn a_view_is_written_and_a_loop_runs() {
+    let model = model();
+    let walk = walk(&model, false);
+    let (made, _) = walk.finish(&mut Report::default(), Walk::output, |_, _, _| ()).unwrap();
+    let (budget, threads) = (Budget::default(), Threads::default());
+    let context = || Context::new(&budget, &threads);
+    let executable = Executable::new(&made, &ExecutableOptions::default(), context()).unwrap();
+    let given = [
+        ("x", Value::of(&floats(&[1.0, 2.0, 3.0, 4.0], vec![2, 2])).unwrap()),
+        ("y", Value::of(&floats(&[5.0, 6.0], vec![2])).unwrap()),
+    ];
+    let result = executable.run(given.into(), context()).unwrap().remove(0).tensor().unwrap();
+    let expected = floats(&[8.0, 16.0, 40.0, 48.0], vec![2, 2]);
+    assert_eq!(result.data.bytes().unwrap(), expected.data.bytes().unwrap());
+}
+
+#[test]
+fn coverage_tries_what_nothing_reads() {
+    let model = model();
+    let covered = walk(&model, true).coverage();
+    let missing: Vec<&str> =
+        covered.iter().filter(|it| it.finding.is_some()).map(|it| it.kind.as_str()).collect();
+    assert_eq!((covered.len(), missing), (5, vec!["unknown"]));
+}
