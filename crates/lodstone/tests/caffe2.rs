@@ -176,6 +176,17 @@ fn exported_nets_with_unknown_dims_return_what_caffe2_returned() {
 }
 
 #[test]
+fn detectors_without_shapes_are_exported() {
+    let dir = tempfile::tempdir().unwrap();
+    let out = dir.path().join("out.onnx");
+    let detectors = ["mask_rcnn", "faster_rcnn_images"];
+    let cases = cases();
+    let cases = cases.iter().filter(|case| detectors.contains(&case["name"].as_str().unwrap()));
+    let found: Vec<_> = cases.map(|case| exported_with(case, &[], &out)).collect();
+    assert_eq!(found, vec![Some(None); detectors.len()]);
+}
+
+#[test]
 fn nets_without_shapes_report_which_operators_are_supported() {
     let model = open(golden().join("conv")).unwrap();
     for target in [OperatorTarget::Onnx, OperatorTarget::Run] {

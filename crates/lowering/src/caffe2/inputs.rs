@@ -15,13 +15,34 @@ const INTEGERS: &[(&str, usize, DType)] = &[
     ("Gather", 1, DType::Int64),
     ("GatherND", 1, DType::Int64),
     ("GatherRanges", 1, DType::Int32),
+    ("LengthsGather", 1, DType::Int32),
+    ("LengthsGather", 2, DType::Int64),
+    ("LengthsMax", 1, DType::Int32),
+    ("LengthsMean", 1, DType::Int32),
+    ("LengthsPad", 1, DType::Int32),
     ("LengthsRangeFill", 0, DType::Int32),
+    ("LengthsSplit", 0, DType::Int32),
     ("LengthsSum", 1, DType::Int32),
+    ("LengthsTile", 1, DType::Int32),
+    ("LengthsToOffsets", 0, DType::Int32),
     ("LengthsToRanges", 0, DType::Int32),
+    ("LengthsToSegmentIds", 0, DType::Int32),
+    ("LengthsToShape", 0, DType::Int32),
+    ("LengthsToWeights", 0, DType::Int32),
+    ("LengthsWeightedSum", 2, DType::Int32),
     ("Mod", 0, DType::Int64),
+    ("PackSegments", 0, DType::Int32),
     ("ScatterAssign", 1, DType::Int64),
+    ("SegmentIdsToLengths", 0, DType::Int32),
+    ("SegmentIdsToRanges", 0, DType::Int32),
+    ("SortedSegmentMean", 1, DType::Int32),
+    ("SortedSegmentSum", 1, DType::Int32),
     ("SparseLabelSplit", 0, DType::Int32),
     ("SparseLabelSplit", 1, DType::Int64),
+    ("SparseLengthsMean", 1, DType::Int64),
+    ("SparseLengthsMean", 2, DType::Int32),
+    ("SparseLengthsPositionalWeightedSum", 2, DType::Int64),
+    ("SparseLengthsPositionalWeightedSum", 3, DType::Int32),
     ("SparseLengthsSum", 1, DType::Int64),
     ("SparseLengthsSum", 2, DType::Int32),
     ("SparseLengthsSum8BitsRowwise", 1, DType::Int64),
@@ -41,6 +62,9 @@ const INTEGERS: &[(&str, usize, DType)] = &[
     ("SparseToDense", 0, DType::Int64),
     ("SparseToDenseMask", 0, DType::Int64),
     ("SparseToDenseMask", 3, DType::Int32),
+    ("UnpackSegments", 0, DType::Int32),
+    ("UnsortedSegmentMean", 1, DType::Int32),
+    ("UnsortedSegmentSum", 1, DType::Int32),
 ];
 
 /// Returns the element type that the operators which read an input expect; floats by default.
@@ -54,22 +78,40 @@ pub(crate) fn dtype_by_use(main: &Block, name: &str) -> DType {
     known.unwrap_or(DType::Float32)
 }
 
-/// Returns the dims of images that a convolution or pool reads: four of them, of which none is known; `None` if no operator
-/// determines the rank.
+/// Inputs of operators that have a fixed rank: the operator, the input, and its rank.
+const RANKS: &[(&str, usize, usize)] = &[
+    ("BBoxTransform", 0, 2),
+    ("BBoxTransform", 1, 2),
+    ("BBoxTransform", 2, 2),
+    ("GenerateProposals", 0, 4),
+    ("GenerateProposals", 1, 4),
+    ("GenerateProposals", 2, 2),
+    ("GenerateProposalsCPP", 0, 4),
+    ("GenerateProposalsCPP", 1, 4),
+    ("GenerateProposalsCPP", 2, 2),
+    ("LRN", 0, 4),
+    ("ResizeNearest", 0, 4),
+    ("RoIAlign", 0, 4),
+    ("RoIAlign", 1, 2),
+];
+
+/// Returns the dims of an input, of which none is known; `None` if no operator determines the rank.
 pub(super) fn dims_by_use(
     main: &Block,
     name: &str,
     rank_of: impl Fn(&str) -> Option<usize>,
 ) -> Option<Vec<Dim>> {
-    let reads = main.ops.iter().filter(|op| op.input("").first().is_some_and(|it| it == name));
-    let rank = reads.filter_map(|op| match op.kind.as_str() {
-        "Conv" | "ConvRelu" | "ConvTranspose" | "Int8Conv" | "Int8ConvRelu" => {
-            rank_of(op.input("").get(1)?)
+    let rank = main.ops.iter().find_map(|op| {
+        let place = op.input("").iter().position(|it| it == name)?;
+        let fixed = RANKS.iter().find(|(kind, at, _)| *kind == op.kind && *at == place);
+        match op.kind.as_str() {
+            _ if fixed.is_some() => fixed.map(|(.., rank)| *rank),
+            "Conv" | "ConvRelu" | "ConvTranspose" | "Int8Conv" | "Int8ConvRelu" if place == 0 => {
+                rank_of(op.input("").get(1)?)
+            }
+            "AveragePool" | "MaxPool" if op.attribute("kernel").is_some() => Some(4),
+            _ => None,
         }
-        "LRN" | "ResizeNearest" => Some(4),
-        "AveragePool" | "MaxPool" if op.attribute("kernel").is_some() => Some(4),
-        _ => None,
-    });
-    let rank = rank.into_iter().next()?;
+    })?;
     Some(vec![Dim::Unknown; rank])
 }

@@ -18,13 +18,16 @@
 
 mod arithmetic;
 mod conv;
+mod detections;
 mod fills;
 mod indexing;
 pub(crate) mod inputs;
+mod lengths;
 mod linear;
 mod node;
 mod normalize;
 mod pool;
+mod proposals;
 mod quantize;
 mod reduce;
 mod reshape;
@@ -46,8 +49,8 @@ use walk::Walk;
 
 /// All rules.
 static RULES: Rules<Rule> = Rules::new(&[families![
-    arithmetic, conv, fills, indexing, linear, normalize, pool, quantize, reduce, reshape, sparse,
-    unary, vision
+    arithmetic, conv, detections, fills, indexing, lengths, linear, normalize, pool, proposals,
+    quantize, reduce, reshape, sparse, unary, vision
 ]]);
 
 /// Returns the names of all rules.

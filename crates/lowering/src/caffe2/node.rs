@@ -14,6 +14,9 @@ use crate::onnx::quantization::Grid;
 pub(super) use crate::onnx::required::{rank, required_dim};
 use crate::onnx::{Graph, Value};
 
+/// The message of operators of boxes that are rotated.
+pub(super) const ROTATED: &str = "rotated boxes are not supported: ONNX has only upright ones";
+
 /// The result of a rule.
 pub(super) type Outcome<T = Value> = Result<T, Finding>;
 

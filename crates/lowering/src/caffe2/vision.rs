@@ -2,7 +2,7 @@
 
 use lodstone_model::{AttributeValue, DType};
 
-use super::node::{Node, Outcome, Rule, expect_rank, rank};
+use super::node::{Node, Outcome, ROTATED, Rule, expect_rank, rank};
 use crate::onnx::boxes::Edge;
 use crate::onnx::regions::Align;
 use crate::onnx::regression::Regression;
@@ -29,7 +29,7 @@ pub(super) const RULES: &[(&str, Rule)] = &[
 fn transform(node: &mut Node<'_>) -> Outcome<Vec<Value>> {
     let [regions, deltas, images] = node.exactly()?;
     if node.flag("rotated", false)? {
-        return Err("rotated boxes are not supported".into());
+        return Err(ROTATED.into());
     }
     let weights = match node.op.attribute("weights") {
         None => [1.0; 4],

@@ -17,6 +17,7 @@
 //! | MXNet 1.9.1, `MultiBoxDetection`, `box_encode`, `box_decode` | [`Edge::Exclusive`]; growth is limited only by `clip` of `box_decode` above 0 | `multibox_detection.cc`, `bounding_box-inl.h` |
 //! | MXNet 1.9.1, `box_iou` | [`Overlap::Clamped`] | `bounding_box-inl.h`, `compute_overlap` |
 //! | MXNet 1.9.1, `Proposal` | [`Edge::Inclusive`] with [`Center::Middle`]; growth is not limited | `proposal-inl.h`, `BBoxTransformInv` |
+//! | Caffe2, `GenerateProposals`, `BBoxTransform` | [`Center::Half`]; growth is limited; the last pixel is inside by `legacy_plus_one` | `generate_proposals_op_util_boxes.h` |
 //! | Glow, `BBoxTransform` | as `generate_proposals`, in the scaled image; the last pixel is inside by `LegacyPlusOne` | `InterpreterNodes.cpp` |
 
 use lodstone_schema::Finding;

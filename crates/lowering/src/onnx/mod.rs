@@ -12,6 +12,7 @@
 //! | `resizing` | places and nearest elements of resized images |
 //! | `normalization` | epsilons, means and axes |
 //! | `boxes`, `suppression`, `regions`, `regression` | boxes, and regions of images |
+//! | `proposals`, `pyramid`, `detections` | regions that a network proposes and distributes, and boxes that it finds |
 //! | `recurrence` | gates, weights, layers and steps |
 //! | `indexing` | slices, sections, gathers, writes, pads, diagonals |
 //! | `quantization`, `packed_rows` | grids of integers, and tables of such rows |
@@ -23,6 +24,7 @@ pub(crate) mod blocks;
 pub(crate) mod boxes;
 mod constants;
 mod derived;
+pub(crate) mod detections;
 pub(crate) mod indexing;
 pub(crate) mod layout;
 pub(crate) mod legacy_pads;
@@ -30,6 +32,8 @@ pub(crate) mod normalization;
 pub(crate) mod packed_rows;
 mod patches;
 pub(crate) mod pools;
+pub(crate) mod proposals;
+pub(crate) mod pyramid;
 pub(crate) mod quantization;
 pub(crate) mod recurrence;
 pub(crate) mod regions;

@@ -3,6 +3,7 @@
 //! | framework | what it means there | by |
 //! |---|---|---|
 //! | Caffe2, `BBoxTransform` | regions are those of the scaled image, whose size and scale are a row of `im_info`; results too with `apply_scale` | `bbox_transform_op.cc`; recorded `bbox_transform` |
+//! | Caffe2, images of regions | the indices are only counted: as many regions as have the first index are those of the first image, whatever their order | `bbox_transform_op.cc`; recorded `bbox_transform_unordered` |
 //! | Glow, `BBoxTransform` | the same | `InterpreterNodes.cpp` |
 
 use lodstone_model::DType;
@@ -34,12 +35,23 @@ impl Graph {
     ) -> Made<[Value; 2]> {
         let (count, batch) = (self.size_of(regions, 0)?, self.size_of(images, 0)?);
         let columns = required_dim(deltas, 1)?;
-        // The index of the image of each box, and the properties of that image.
-        let [number, regions] = match required_dim(regions, 1)? {
+        let number_of = |graph: &mut Self, number: &Value| {
+            let zeros = graph.filled_to(DType::Float32, 0.0, &[batch])?;
+            let ones = graph.filled_to(DType::Float32, 1.0, std::slice::from_ref(&count))?;
+            graph.put_elements(&zeros, number, &ones, 0, "add")
+        };
+        // The index of the image of each box, and the number of boxes of each image.
+        let (number, counts, regions) = match required_dim(regions, 1)? {
             4 => {
-                [self.filled_to(DType::Int64, 0.0, std::slice::from_ref(&count))?, regions.clone()]
+                let number = self.filled_to(DType::Int64, 0.0, std::slice::from_ref(&count))?;
+                let counts = number_of(self, &number)?;
+                (number, counts, regions.clone())
             }
-            5 => self.images_and_boxes(regions)?,
+            5 => {
+                let [number, regions] = self.images_and_boxes(regions)?;
+                let counts = number_of(self, &number)?;
+                (self.segments_of(&counts, &count)?.number, counts, regions)
+            }
             other => {
                 return Err(format!("expected regions of 4 or 5 numbers, found {other}").into());
             }
@@ -81,9 +93,6 @@ impl Graph {
         })?;
         let boxes = self.stacked(&corners.each_ref())?;
         let boxes = self.reshape(&boxes, &[rows, columns])?;
-        let zeros = self.filled_to(DType::Float32, 0.0, &[batch])?;
-        let ones = self.filled_to(DType::Float32, 1.0, &[count])?;
-        let counts = self.put_elements(&zeros, &number, &ones, 0, "add")?;
         Ok([boxes, counts])
     }
 }

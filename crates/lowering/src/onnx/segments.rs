@@ -120,14 +120,51 @@ impl Segments {
 
     /// Sums the rows of each group: `[rows, ..]` become `[groups, ..]`.
     pub(crate) fn sum(&self, graph: &mut Graph, values: &Value) -> Outcome {
+        self.reduced(graph, values, 0.0, "add")
+    }
+
+    /// Returns the greatest element of the rows of each group; those of empty groups are infinitely low.
+    pub(crate) fn greatest(&self, graph: &mut Graph, values: &Value) -> Outcome {
+        self.reduced(graph, values, f64::NEG_INFINITY, "max")
+    }
+
+    fn reduced(&self, graph: &mut Graph, values: &Value, empty: f64, reduction: &str) -> Outcome {
         let mut sizes = graph.sizes_of(values)?;
         let number = graph.along_rows(&self.number, values)?;
         let number = graph.expand_to(&number, &sizes)?;
         if let Some(first) = sizes.first_mut() {
             *first = graph.sum_of(&self.groups, &Size::Known(1))?;
         }
-        let zeros = graph.filled_to(values.dtype(), 0.0, &sizes)?;
-        let sums = graph.put_elements(&zeros, &number, values, 0, "add")?;
-        graph.cut(&sums, 0, &Size::Known(0), &self.groups)
+        let empty = graph.filled_to(values.dtype(), empty, &sizes)?;
+        let all = graph.put_elements(&empty, &number, values, 0, reduction)?;
+        graph.cut(&all, 0, &Size::Known(0), &self.groups)
+    }
+
+    /// Fills each group up to `length` rows; further rows are dropped: `[groups * length, ..]`.
+    pub(crate) fn padded(
+        &self,
+        graph: &mut Graph,
+        values: &Value,
+        length: &Size,
+        fill: f64,
+    ) -> Outcome {
+        let within = self.within(graph)?;
+        let count = graph.scalar_of(length)?;
+        let is_inside = self.is_inside(graph)?;
+        let is_kept = graph.call("Less", &[&within, &count], [])?;
+        let is_kept = graph.call("And", &[&is_inside, &is_kept], [])?;
+        let place = graph.mul(&self.number, &count)?;
+        let place = graph.add(&place, &within)?;
+        // Dropped rows are put behind the last one.
+        let all = graph.product_of(&self.groups, length)?;
+        let last = graph.scalar_of(&all)?;
+        let place = graph.choose(&is_kept, &place, &last)?;
+        let mut sizes = graph.sizes_of(values)?;
+        if let Some(first) = sizes.first_mut() {
+            *first = graph.sum_of(&all, &Size::Known(1))?;
+        }
+        let filled = graph.filled_to(values.dtype(), fill, &sizes)?;
+        let rows = graph.put_rows(&filled, &place, values, "none")?;
+        graph.cut(&rows, 0, &Size::Known(0), &all)
     }
 }

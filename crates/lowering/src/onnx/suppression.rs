@@ -15,13 +15,14 @@
 //! | MXNet 1.9.1, `MultiBoxDetection` | [`Threshold::AtLeast`] | run with 1, 1.9.1 |
 //! | MXNet 1.9.1, `Proposal` | [`Threshold::Above`]; the last pixel is inside | `proposal.cc`, `NonMaximumSuppression` |
 //! | torchvision, `nms` | [`Threshold::Above`], compared in double precision: boxes that overlap by 0.3 are suppressed at 0.3, which is less in double precision | run, 0.29 |
+//! | Caffe2, `GenerateProposals`, `BoxWithNMSLimit` | [`Threshold::Above`]; the last pixel is inside by `legacy_plus_one`; without it, the best box without area suppresses all others without area (0 / 0), by [`without_empty`](Graph::without_empty); the order of equal scores is not specified, here it is that of the boxes | `generate_proposals_op_util_nms.h`; recorded `box_limit_empty` |
 //! | Glow, `NonMaxSuppression` | as ONNX | `InterpreterNodes.cpp` |
 
 use lodstone_model::DType;
 use lodstone_schema::Finding;
 
 use super::boxes::{Corners, Edge};
-use super::{Graph, Value, int};
+use super::{Graph, Size, Value, int};
 
 type Made<T = Value> = Result<T, Finding>;
 
@@ -136,6 +137,33 @@ impl Graph {
         let attributes = is_centered.map(|is| int("center_point_box", i64::from(is)));
         let [kept] = self.emit_all("NonMaxSuppression", &inputs, attributes)?;
         Ok(kept)
+    }
+
+    /// Returns scores `[batch, classes, boxes]` in which those of boxes without area are infinitely low, except for the best
+    /// one of each class. `corners` are `[batch, boxes]`.
+    pub(crate) fn without_empty(&mut self, corners: &Corners, scores: &Value) -> Made {
+        let [width, height] = self.sides(corners, Edge::Exclusive)?;
+        let area = self.mul(&width, &height)?;
+        let (zero, lowest) =
+            (self.number(area.dtype(), 0.0)?, self.number(scores.dtype(), f64::NEG_INFINITY)?);
+        let is_empty = self.call("Equal", &[&area, &zero], [])?;
+        // [batch, 1, boxes]
+        let is_empty = self.unsqueeze(&is_empty, &[1])?;
+        let ranked = self.choose(&is_empty, scores, &lowest)?;
+        // There may be no boxes, of which none is the best.
+        let mut sizes = self.sizes_of(&ranked)?;
+        if let Some(boxes) = sizes.last_mut() {
+            *boxes = Size::Known(1);
+        }
+        let none = self.filled_to(ranked.dtype(), f64::NEG_INFINITY, &sizes)?;
+        let ranked = self.concat(&[&ranked, &none], -1)?;
+        let best = self.call("ArgMax", &[&ranked], [int("axis", -1), int("keepdims", 1)])?;
+        let count = self.extent(scores, 2)?;
+        let places = self.counting(&count, DType::Int64)?;
+        let is_other = self.call("Equal", &[&places, &best], [])?;
+        let is_other = self.call("Not", &[&is_other], [])?;
+        let is_dropped = self.call("And", &[&is_empty, &is_other], [])?;
+        self.choose(&is_dropped, &lowest, scores)
     }
 
     /// Returns a number for each box: 1 if it is among the rows of (example, class, box), and 0 if not. `like` is `[batch,

@@ -151,11 +151,12 @@ fn multiclass_nms(op: &mut Operator<'_>) -> Outcome {
         Batch::ClassesOfImages { images } => Some(images.clone()),
     };
     let kept = match &images {
+        _ if most < 0 => None,
         Some(images) if required_dim(&all, 0) != Ok(1) => {
             let (image, _) = image_and_class(op, &chosen, &batch)?;
-            kept(op, &found, Some((&image, images)), most)?
+            Some(op.best_of_images(&found, Some((&image, images)), most)?)
         }
-        _ => kept(op, &found, None, most)?,
+        _ => Some(op.best_of_images(&found, None, most)?),
     };
     let (chosen, found) = match kept {
         Some(kept) => (op.gather(&chosen, &kept, 0)?, op.gather(&found, &kept, 0)?),
@@ -235,42 +236,6 @@ fn image_and_class(
             (op.call("Mod", &[&first, images], [])?, op.div(&first, images)?)
         }
     })
-}
-
-/// Returns which of the chosen boxes are the best of their image, in their order; `None` if all of them are kept.
-/// `images` has the image of each box, as a column, and the number of images; without it, there is only one.
-fn kept(
-    op: &mut Operator<'_>,
-    scores: &Value,
-    images: Option<(&Value, &Value)>,
-    most: i64,
-) -> Outcome<Option<Value>> {
-    if most < 0 {
-        return Ok(None);
-    }
-    let best = match images {
-        None => {
-            let [_, best] = op.highest(scores, Some(most), true)?;
-            best
-        }
-        Some((image, count)) => {
-            let [_, order] = op.highest(scores, None, true)?;
-            let image = op.gather(image, &order, 0)?;
-            // The rank of each box among those of its image, from 1.
-            let (zero, one) = (op.long(0), op.long(1));
-            let numbers = op.call("Range", &[&zero, count, &one], [])?;
-            let own = op.call("Equal", &[&image, &numbers], [])?;
-            let own = op.cast(&own, DType::Int32)?;
-            let ranks = op.call("CumSum", &[&own, &zero], [])?;
-            let ranks = op.mul(&ranks, &own)?;
-            let ranks = op.reduce("ReduceSum", &ranks, &[1], false)?;
-            let most = op.number(DType::Int32, most as f64)?;
-            let is_kept = op.call("LessOrEqual", &[&ranks, &most], [])?;
-            op.call("Compress", &[&order, &is_kept], [int("axis", 0)])?
-        }
-    };
-    let [sorted, _] = op.highest(&best, None, false)?;
-    Ok(Some(sorted))
 }
 
 /// Lowers scores by the overlap with better boxes of the class, and keeps the best of each image, by score.

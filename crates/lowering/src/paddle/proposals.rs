@@ -4,7 +4,8 @@ use lodstone_model::DType;
 
 use super::operator::{Operator, Outcome, Rule};
 use crate::onnx::Value;
-use crate::onnx::boxes::{Centered, Edge, MAX_GROWTH, Measure};
+use crate::onnx::boxes::{Centered, Edge, Measure};
+use crate::onnx::pyramid::{Levels, Logarithm};
 use crate::onnx::suppression::{BOTTOM, Suppression, Threshold};
 
 pub(super) const RULES: &[(&str, Rule)] = &[
@@ -13,9 +14,6 @@ pub(super) const RULES: &[(&str, Rule)] = &[
     ("generate_proposals", |op| generate(op, "ImInfo")),
     ("generate_proposals_v2", |op| generate(op, "ImShape")),
 ];
-
-/// The maximum number of levels: each becomes operators.
-const MAX_LEVELS: i64 = 64;
 
 impl Operator<'_> {
     /// Returns the images of rows by the number of rows of each image, or by LoD, and the number of images. Without
@@ -45,25 +43,6 @@ impl Operator<'_> {
         Ok([self.filled_by(DType::Int64, 0.0, &count)?, self.long(1)])
     }
 
-    /// Counts the rows of each image; `marks` are the rows that count.
-    pub(super) fn image_counts(
-        &mut self,
-        images: &Value,
-        count: &Value,
-        marks: Option<&Value>,
-    ) -> Outcome<Value> {
-        let (zero, one) = (self.long(0), self.long(1));
-        let numbers = self.call("Range", &[&zero, count, &one], [])?;
-        let column = self.unsqueeze(images, &[1])?;
-        let mut own = self.call("Equal", &[&column, &numbers], [])?;
-        if let Some(marks) = marks {
-            let marks = self.unsqueeze(marks, &[1])?;
-            own = self.call("And", &[&own, &marks], [])?;
-        }
-        let own = self.cast(&own, DType::Int64)?;
-        self.reduce("ReduceSum", &own, &[0], false)
-    }
-
     /// Returns the offsets of sequences, given their lengths.
     pub(super) fn offsets_of(&mut self, counts: &Value) -> Outcome<Value> {
         let (along, zero) = (self.long(0), self.longs(&[0]));
@@ -75,11 +54,13 @@ impl Operator<'_> {
 /// Assigns regions to levels by the logarithm of their size.
 fn distribute(op: &mut Operator<'_>) -> Outcome {
     let (rois, counts) = (op.input("FpnRois")?, op.optional("RoisNum")?);
-    let (least, most) = (op.int("min_level")?, op.int("max_level")?);
-    let (level, scale) = (op.int("refer_level")?, op.int("refer_scale")?);
-    if !(0..MAX_LEVELS).contains(&most.saturating_sub(least)) || !(-64..=64).contains(&level) {
-        return Err(format!("expected levels, found {least} to {most} and {level}").into());
-    }
+    let levels = Levels {
+        least: op.int("min_level")?,
+        most: op.int("max_level")?,
+        reference: op.int("refer_level")?,
+        scale: op.int("refer_scale")?,
+        logarithm: Logarithm::Binary,
+    };
     let edge = Edge::inclusive_if(op.flag_or_true("pixel_offset")?);
     let dtype = rois.dtype();
     let [images, count] = op.images_of(&rois, "FpnRois", counts.as_ref())?;
@@ -94,29 +75,8 @@ fn distribute(op: &mut Operator<'_>) -> Outcome {
     let (width, height) = (side(&left, &right)?, side(&top, &bottom)?);
     let area = op.mul(&width, &height)?;
     let size = op.call("Sqrt", &[&area], [])?;
-    #[expect(clippy::cast_precision_loss, reason = "as PaddlePaddle computes it")]
-    let scale = op.number(dtype, scale as f64)?;
-    let size = op.div(&size, &scale)?;
-    // A region belongs to a level if it is at least as large as that level's least.
-    let mut reaches = Vec::new();
-    for at in least + 1..=most {
-        let bound = op.number(dtype, least_size(dtype, at, level))?;
-        reaches.push(op.call("GreaterOrEqual", &[&size, &bound], [])?);
-    }
     let (mut parts, mut places, mut numbers, mut offsets) = (vec![], vec![], vec![], vec![]);
-    for at in 0..=reaches.len() {
-        let below = reaches.get(at);
-        let above = at.checked_sub(1).and_then(|at| reaches.get(at));
-        let not_below = below.map(|below| op.call("Not", &[below], [])).transpose()?;
-        let own = match (above, not_below) {
-            (Some(above), Some(not_below)) => op.call("And", &[above, &not_below], [])?,
-            (Some(above), None) => above.clone(),
-            (None, Some(not_below)) => not_below,
-            (None, None) => {
-                let count = op.dim(&rois, 0)?;
-                op.filled_by(DType::Bool, 1.0, &count)?
-            }
-        };
+    for own in op.regions_of_levels(&size, levels)? {
         let place = op.places(&own)?;
         parts.push(op.gather(&rois, &place, 0)?);
         places.push(place);
@@ -127,45 +87,9 @@ fn distribute(op: &mut Operator<'_>) -> Outcome {
     op.put_all("MultiFpnRois", &parts)?;
     op.put_offsets("MultiFpnRois", &offsets);
     op.put_all("MultiLevelRoIsNum", &numbers)?;
-    // The place of each region among those of all levels.
-    let order = op.concat(&places.iter().collect::<Vec<_>>(), 0)?;
-    let [_, restored] = op.highest(&order, None, false)?;
-    let restored = op.cast(&restored, DType::Int32)?;
+    let restored = op.restored(&places)?;
     let restored = op.unsqueeze(&restored, &[1])?;
     op.put("RestoreIndex", &restored)
-}
-
-/// Returns the least size of a level, relative to that of the level of reference: for smaller ones, PaddlePaddle's
-/// `floor(log2(size + 1e-6) + reference)`, in the element type of the regions, is less than the level.
-fn least_size(dtype: DType, level: i64, reference: i64) -> f64 {
-    let is_double = dtype == DType::Float64;
-    // Positive numbers are ordered by their bits.
-    #[expect(clippy::cast_possible_truncation, reason = "the kernels compute with floats")]
-    let number = |bits: u64| match is_double {
-        true => f64::from_bits(bits),
-        false => f32::from_bits(bits as u32).into(),
-    };
-    #[expect(clippy::cast_possible_truncation, reason = "the kernels compute with floats")]
-    #[expect(clippy::cast_precision_loss, reason = "levels are small")]
-    let reaches = |size: f64| match is_double {
-        true => (size + 1e-6).log2() + reference as f64 >= level as f64,
-        false => {
-            let logarithm = f64::from(size as f32 + 1e-6_f32).log2() as f32;
-            logarithm + reference as f32 >= level as f32
-        }
-    };
-    // The least size is in (below, above].
-    let most = if is_double { f64::MAX.to_bits() } else { f32::MAX.to_bits().into() };
-    let (mut below, mut above) = (0_u64, most);
-    while above - below > 1 {
-        let middle = below + (above - below) / 2;
-        if reaches(number(middle)) {
-            above = middle;
-        } else {
-            below = middle;
-        }
-    }
-    number(above)
 }
 
 /// The regions of all levels with the highest scores, grouped by image.
@@ -239,26 +163,16 @@ fn generate(op: &mut Operator<'_>, shape: &str) -> Outcome {
     let deltas = op.transpose(&deltas, &[0, 2, 3, 1])?;
     let deltas = op.call("Reshape", &[&deltas, &sets], [])?;
     let (anchors, variances) = (op.reshape(&anchors, &[-1, 4])?, op.reshape(&variances, &[-1, 4])?);
-    let [scores, best] = op.highest(&scores, (before > 0).then_some(before), true)?;
-    let deltas = op.rows(&deltas, &best)?;
-    let (anchors, variances) = (op.gather(&anchors, &best, 0)?, op.gather(&variances, &best, 0)?);
-    let deltas = op.mul(&deltas, &variances)?;
-    let (deltas, anchors) = (op.corners(&deltas)?, op.corners(&anchors)?);
-    let anchors = op.centered(&anchors, Measure::half(edge))?;
-    let moved = op.decoded(&deltas, &anchors, Some(MAX_GROWTH))?;
-    let [left, top, right, bottom] = op.cornered(&moved, Measure::half(edge))?;
+    let best = op.candidates(&scores, &deltas, &anchors, (before > 0).then_some(before))?;
+    let variances = op.gather(&variances, &best.places, 0)?;
+    let deltas = op.mul(&best.deltas, &variances)?;
     let mut info = |place: i64| op.slice(&shape, 1, place, place + 1);
     let (high, wide) = (info(0)?, info(1)?);
     // The older operator measures boxes in the original image.
     let scale = if is_old { Some(info(2)?) } else { None };
     let (last_row, last_column) =
         (op.plus(&high, -edge.excess())?, op.plus(&wide, -edge.excess())?);
-    let corners = [
-        op.clipped(&left, &last_column)?,
-        op.clipped(&top, &last_row)?,
-        op.clipped(&right, &last_column)?,
-        op.clipped(&bottom, &last_row)?,
-    ];
+    let corners = op.moved_anchors(&deltas, &best.anchors, edge, [&last_column, &last_row])?;
     let Centered { center, .. } = op.centered(&corners, Measure::half(edge))?;
     let least = op.number(dtype, f64::from(least.max(1.0)))?;
     let mut marks = Vec::new();
@@ -272,24 +186,12 @@ fn generate(op: &mut Operator<'_>, shape: &str) -> Outcome {
             marks.push(op.call("LessOrEqual", &[center, size], [])?);
         }
     }
-    let mut is_kept = marks.pop().ok_or("there are no marks")?;
-    for mark in &marks {
-        is_kept = op.call("And", &[&is_kept, mark], [])?;
-    }
-    let bottom = op.number(dtype, f64::NEG_INFINITY)?;
-    let ranked = op.choose(&is_kept, &scores, &bottom)?;
-    let boxes = op.stacked(&corners.each_ref())?;
-    // [batch, regions, 4] and [batch, 1, regions]
-    let ranked = op.unsqueeze(&ranked, &[1])?;
-    let chosen = op.suppressed(&corners, &ranked, how)?;
-    let (image, place) = (op.slice(&chosen, 1, 0, 1)?, op.slice(&chosen, 1, 2, 3)?);
-    let places = op.concat(&[&image, &place], 1)?;
-    let rois = op.call("GatherND", &[&boxes, &places], [])?;
-    let probabilities = op.call("GatherND", &[&scores, &places], [])?;
-    let probabilities = op.unsqueeze(&probabilities, &[1])?;
-    op.put("RpnRois", &rois)?;
+    let ranked = op.eligible(&best.scores, &marks)?;
+    let found = op.proposed(&corners, &ranked, how)?;
+    let probabilities = op.unsqueeze(&found.scores, &[1])?;
+    op.put("RpnRois", &found.boxes)?;
     op.put("RpnRoiProbs", &probabilities)?;
-    let image = op.reshape(&image, &[-1])?;
+    let image = op.reshape(&found.images, &[-1])?;
     let count = op.extent(&scores, 0)?;
     let counts = op.image_counts(&image, &count, None)?;
     let offsets = op.offsets_of(&counts)?;

@@ -1,6 +1,7 @@
 //! Boxes, their suppression and regions with random attributes, compared with the formulas of the frameworks' kernels.
 
 mod caffe2;
+mod detector;
 mod grids;
 mod mxnet;
 mod paddle;

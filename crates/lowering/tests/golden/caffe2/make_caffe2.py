@@ -291,4 +291,151 @@ for label in range(2):
     ]
 case("labels", split, {"l": np.array([2, 1, 0, 3], np.int32), "i": np.array([1, 0, 1, 1, 0, 0], np.int64), "v": rnd(6)}, {"all": np.arange(6, dtype=np.int32), "count": np.array([3], np.int32)}, outputs=["v0", "v1", "e0", "e1", "o"])
 case("masks", [op("BooleanMask", ["x", "m"], ["y", "i"]), op("LengthsToSegmentIds", ["l"], ["s"])], {"x": rnd(4, 3), "m": np.array([True, False, True, True]), "l": np.array([2, 0, 3], np.int32)}, outputs=["y", "i", "s"])
+# What follows does not depend on what is drawn above.
+RANDOM.seed(2)
+# Proposed regions of several images; equal scores have no order in Caffe2, and do not occur.
+distinct = lambda *shape: RANDOM.permutation(int(np.prod(shape))).reshape(shape).astype(np.float32) / np.prod(shape)
+anchors = np.array([[-7, -3, 10, 6], [-2, -5, 5, 8], [-12, -12, 15, 15]], np.float32)
+levels = {"s": distinct(2, 3, 4, 5), "d": rnd(2, 12, 4, 5), "i": np.array([[31.5, 40, 1.0], [24, 20.7, 0.5]], np.float32)}
+proposals = lambda kind, number, **args: op(kind, ["s", "d", "i", "a"], [f"r{number}", f"p{number}"], **args)
+case("generate_proposals", [
+    proposals("GenerateProposals", 0, spatial_scale=0.125, pre_nms_topN=30, post_nms_topN=8, nms_thresh=0.5, min_size=2.0),
+    proposals("GenerateProposals", 1, spatial_scale=0.125, pre_nms_topN=0, post_nms_topN=0, nms_thresh=0.3, min_size=0.0, legacy_plus_one=0),
+    proposals("GenerateProposalsCPP", 2, nms_thresh=0.9, min_size=6.5),
+    proposals("GenerateProposals", 3, spatial_scale=0.125, pre_nms_topN=25, post_nms_topN=5, nms_thresh=0.7, min_size=1.0, legacy_plus_one=0, angle_bound_on=1, angle_bound_lo=-180, angle_bound_hi=180, clip_angle_thresh=1.0),
+], levels, {"a": anchors}, outputs=[f"{name}{number}" for number in range(4) for name in "rp"])
+case("generate_proposals_none", [proposals("GenerateProposals", 0, spatial_scale=0.125, min_size=60.0)], levels, {"a": anchors}, outputs=["r0", "p0"])
+# Boxes without area at the edge of the image, of which the best one suppresses the others.
+case("generate_proposals_empty", [proposals("GenerateProposals", 0, spatial_scale=0.25, nms_thresh=0.7, min_size=0.0, legacy_plus_one=0)], {"s": distinct(1, 2, 3, 3), "d": rnd(1, 8, 3, 3, low=-3, high=1), "i": np.array([[9, 9, 1.0]], np.float32)}, {"a": anchors[:2]}, outputs=["r0", "p0"])
+# Boxes of classes.
+def boxes(count, classes):
+    low = RANDOM.randint(0, 12, (count, classes, 2))
+    return np.concatenate([low, low + RANDOM.randint(3, 12, (count, classes, 2))], 2).astype(np.float32).reshape(count, classes * 4)
+
+
+splits = np.array([3, 0, 6], np.float32)
+case("box_limit", [op("BoxWithNMSLimit", ["s", "b"], ["v", "y", "c"], score_thresh=0.2, nms=0.3, detections_per_im=6)], {"s": distinct(9, 3), "b": boxes(9, 3)}, outputs=list("vyc"))
+case("box_limit_images", [op("BoxWithNMSLimit", ["s", "b", "n"], list("vycmkl"), score_thresh=0.1, nms=0.4, detections_per_im=4)], {"s": distinct(9, 4), "b": boxes(9, 4), "n": splits}, outputs=list("vycmkl"))
+case("box_limit_foreground", [op("BoxWithNMSLimit", ["s", "b", "n"], list("vycmkl"), score_thresh=0.05, nms=0.5, detections_per_im=0, input_boxes_include_bg_cls=0, output_classes_include_bg_cls=0, legacy_plus_one=0)], {"s": distinct(9, 4), "b": boxes(9, 3), "n": splits}, outputs=list("vycmkl"))
+case("box_limit_shared", [op("BoxWithNMSLimit", ["s", "b", "n"], list("vycm"), cls_agnostic_bbox_reg=1, nms=0.5, detections_per_im=5)], {"s": distinct(9, 4), "b": boxes(9, 1), "n": splits}, outputs=list("vycm"))
+case("box_limit_shared_image", [op("BoxWithNMSLimit", ["s", "b", "n"], list("vycmkl"), cls_agnostic_bbox_reg=1, nms=0.5, detections_per_im=7, legacy_plus_one=0)], {"s": distinct(9, 4).reshape(9, 4, 1, 1), "b": boxes(9, 1).reshape(9, 4, 1, 1), "n": np.array([9], np.float32)}, outputs=list("vycmkl"))
+case("box_limit_none", [op("BoxWithNMSLimit", ["s", "b", "n"], list("vycmkl"), score_thresh=1.0)], {"s": distinct(9, 3), "b": boxes(9, 3), "n": splits}, outputs=list("vycmkl"))
+thin = boxes(8, 2)
+thin[::2, 6] = thin[::2, 4]
+thin[1, 7] = thin[1, 5]
+case("box_limit_empty", [op("BoxWithNMSLimit", ["s", "b"], list("vyc"), legacy_plus_one=0)], {"s": distinct(8, 2), "b": thin}, outputs=list("vyc"))
+# Regions and scores of the levels of a pyramid.
+rows = lambda count, size: np.concatenate([ints(2, count, 1), np.cumsum(RANDOM.uniform(0, size, (count, 2, 2)), 1).reshape(count, 4)], 1).astype(np.float32)
+pyramid = {"a": rows(4, 20), "b": rows(3, 60), "c": rows(5, 300), "p": distinct(4), "q": distinct(3), "r": distinct(5) + 0.01}
+limits = {"rpn_min_level": 2, "rpn_max_level": 4}
+roi_levels = {"roi_min_level": 2, "roi_max_level": 5}
+case("collect_proposals", [op("CollectRpnProposals", list("abcpqr"), ["y"], rpn_post_nms_topN=7, **limits), op("CollectRpnProposals", list("abcpqr"), ["z"], **limits)], pyramid, outputs=["y", "z"])
+case("distribute_proposals", [
+    op("DistributeFpnProposals", ["x"], list("abcd") + ["i"], roi_canonical_scale=56, roi_canonical_level=3, **roi_levels),
+    op("DistributeFpnProposals", ["r"], list("efgh") + ["j"], legacy_plus_one=0, **roi_levels),
+], {"x": rows(7, 90), "r": rows(6, 300)[:, 1:]}, outputs=list("abcdiefghj"))
+case("collect_and_distribute", [op("CollectAndDistributeFpnRpnProposals", list("abcpqr"), list("xyzwi"), rpn_post_nms_topN=9, roi_min_level=2, roi_max_level=4, roi_canonical_scale=100, roi_canonical_level=3, **limits)], pyramid, outputs=list("xyzwi"))
+
+case("bbox_transform_unordered", [op("BBoxTransform", ["r", "d", "s"], ["y", "n"])], {"r": regions[[1, 0, 2]], "d": moves, "s": sizes}, outputs=["y", "n"])
+
+
+# Networks of random weights, as Detectron and detectron2 export them.
+class Net:
+    def __init__(self):
+        self.ops, self.weights = [], {}
+
+    def add(self, kind, reads, writes, **args):
+        self.ops.append(op(kind, reads, writes, **args))
+        return writes[0]
+
+    def weight(self, name, *shape, scale=1.0):
+        # Weights that several operators share are drawn once.
+        if name not in self.weights:
+            fan = max(int(np.prod(shape[1:])), 1)
+            self.weights[name] = (RANDOM.standard_normal(shape) * scale / fan**0.5).astype(np.float32)
+        return name
+
+    def conv(self, x, y, channels, kernel=1, stride=1, scale=1.0, name=None):
+        name, (outer, inner) = name or y, channels
+        reads = [x, self.weight(f"{name}_w", outer, inner, kernel, kernel, scale=scale), self.weight(f"{name}_b", outer, scale=0.1)]
+        return self.add("Conv", reads, [y], kernel=kernel, stride=stride, pad=kernel // 2)
+
+    def relu(self, x):
+        return self.add("Relu", [x], [x])
+
+    def fc(self, x, y, outer, inner, scale=1.0):
+        return self.add("FC", [x, self.weight(f"{y}_w", outer, inner, scale=scale), self.weight(f"{y}_b", outer, scale=0.1)], [y])
+
+    def pyramid(self, plus):
+        """A backbone, its pyramid of levels 2 to 5, and the proposals of each."""
+        self.conv("data", "conv1", (8, 3), 3, stride=2, scale=1.4)
+        self.add("AffineChannel", ["conv1", self.weight("bn_s", 8, scale=1.4), self.weight("bn_b", 8)], ["conv1"])
+        self.add("MaxPool", [self.relu("conv1")], ["res2"], kernel=3, stride=2, pad=1)
+        for level in (3, 4):
+            self.relu(self.conv(f"res{level - 1}", f"res{level}", (8, 8), 3, stride=2, scale=1.4))
+        self.conv("res4", "inner4", (8, 8))
+        for level in (3, 2):
+            self.conv(f"res{level}", f"lateral{level}", (8, 8))
+            above = [f"inner{level + 1}"], [f"above{level}"]
+            above = self.add("UpsampleNearest", *above, scale=2) if plus else self.add("ResizeNearest", *above, height_scale=2.0, width_scale=2.0)
+            self.add("Sum", [f"lateral{level}", above], [f"inner{level}"])
+        for level in (2, 3, 4):
+            self.conv(f"inner{level}", f"fpn{level}", (8, 8), 3)
+        self.add("MaxPool", ["fpn4"], ["fpn5"], kernel=1, stride=2)
+        for level in (2, 3, 4, 5):
+            self.relu(self.conv(f"fpn{level}", f"rpn{level}", (8, 8), 3, scale=1.4, name="rpn"))
+            self.conv(f"rpn{level}", f"logits{level}", (3, 8), name="logits")
+            self.conv(f"rpn{level}", f"deltas{level}", (12, 8), scale=0.2, name="deltas")
+            self.add("Sigmoid", [f"logits{level}"], [f"probs{level}"])
+            side = 2.0**level
+            self.weights[f"anchors{level}"] = np.array([[-side, -side, side, side], [-side, -2 * side, side, 2 * side], [-2 * side, -side, 2 * side, side]], np.float32)
+            reads = [f"probs{level}", f"deltas{level}", "im_info", f"anchors{level}"]
+            self.add("GenerateProposals", reads, [f"rois{level}", f"roi_probs{level}"], spatial_scale=0.5**level, pre_nms_topN=60, post_nms_topN=12, nms_thresh=0.7, min_size=0.0, legacy_plus_one=plus)
+
+    def pooled(self, name, cells, aligned):
+        """Cells of the regions of the levels 2 to 4, in the order before they were distributed."""
+        parts = []
+        for level in (2, 3, 4):
+            parts.append(self.add("RoIAlign", [f"fpn{level}", f"{name}{level}"], [f"{name}_cells{level}"], pooled_h=cells, pooled_w=cells, sampling_ratio=2, spatial_scale=0.5**level, aligned=aligned))
+        self.add("Concat", parts, [f"{name}_shuffled", f"{name}_dims"], axis=0)
+        return self.add("BatchPermutation", [f"{name}_shuffled", f"{name}_restore"], [f"{name}_pooled"])
+
+    def boxes(self, pooled, classes, columns):
+        self.relu(self.fc(pooled, "fc6", 16, 72, scale=1.4))
+        self.relu(self.fc("fc6", "fc7", 16, 16, scale=1.4))
+        self.add("Softmax", [self.fc("fc7", "class_logits", classes, 16, scale=0.3)], ["cls_prob"])
+        return self.fc("fc7", "bbox_pred", columns, 16, scale=0.5)
+
+
+pixels = lambda *shape: ints(16, *shape, dtype=np.float32) / 8 - 1
+levels_of = {"roi_min_level": 2, "roi_max_level": 4, "roi_canonical_scale": 16, "roi_canonical_level": 3}
+net = Net()
+net.pyramid(1)
+reads = [f"{name}{level}" for name in ("rois", "roi_probs") for level in (2, 3, 4, 5)]
+net.add("CollectAndDistributeFpnRpnProposals", reads, ["rois", "rois_fpn2", "rois_fpn3", "rois_fpn4", "rois_fpn_restore"], rpn_min_level=2, rpn_max_level=5, rpn_post_nms_topN=30, **levels_of)
+net.boxes(net.pooled("rois_fpn", 3, 0), 4, 16)
+net.add("BBoxTransform", ["rois", "bbox_pred", "im_info"], ["pred_bbox"], weights=[10.0, 10.0, 5.0, 5.0])
+net.add("BoxWithNMSLimit", ["cls_prob", "pred_bbox"], ["score_nms", "bbox_nms", "class_nms"], score_thresh=0.05, nms=0.5, detections_per_im=12)
+net.add("DistributeFpnProposals", ["bbox_nms"], ["mask_rois2", "mask_rois3", "mask_rois4", "mask_rois_restore"], **levels_of)
+net.relu(net.conv(net.pooled("mask_rois", 4, 0), "mask1", (8, 8), 3, scale=1.4))
+net.add("ConvTranspose", ["mask1", net.weight("mask2_w", 8, 8, 2, 2), net.weight("mask2_b", 8)], ["mask2"], kernel=2, stride=2)
+net.add("Sigmoid", [net.conv(net.relu("mask2"), "mask_logits", (4, 8))], ["masks"])
+case("mask_rcnn", net.ops, {"data": pixels(1, 3, 64, 64), "im_info": np.array([[64, 64, 1.0]], np.float32)}, net.weights, outputs=["rois", "score_nms", "bbox_nms", "class_nms", "masks"])
+net = Net()
+net.pyramid(0)
+net.add("CollectRpnProposals", reads, ["rois"], rpn_min_level=2, rpn_max_level=5, rpn_post_nms_topN=30)
+net.add("DistributeFpnProposals", ["rois"], ["rois_fpn2", "rois_fpn3", "rois_fpn4", "rois_fpn_restore"], legacy_plus_one=0, **levels_of)
+net.boxes(net.pooled("rois_fpn", 3, 1), 4, 12)
+net.add("BBoxTransform", ["rois", "bbox_pred", "im_info"], ["pred_bbox", "batch_splits"], weights=[10.0, 10.0, 5.0, 5.0], apply_scale=1, rotated=0, angle_bound_on=1, angle_bound_lo=-180, angle_bound_hi=180, clip_angle_thresh=1.0, legacy_plus_one=0)
+nms = ["score_nms", "bbox_nms", "class_nms", "batch_splits_nms", "keeps_nms", "keeps_size_nms"]
+net.add("BoxWithNMSLimit", ["cls_prob", "pred_bbox", "batch_splits"], nms, score_thresh=0.05, nms=0.5, detections_per_im=8, soft_nms_enabled=0, soft_nms_method="linear", soft_nms_sigma=0.5, soft_nms_min_score_thres=0.001, rotated=0, cls_agnostic_bbox_reg=0, input_boxes_include_bg_cls=0, output_classes_include_bg_cls=0, legacy_plus_one=0)
+case("faster_rcnn_images", net.ops, {"data": pixels(2, 3, 32, 32), "im_info": np.array([[32, 32, 1.0], [24, 28, 0.75]], np.float32)}, net.weights, outputs=["rois"] + nms)
+# Groups of rows.
+groups = {"x": rnd(5, 2), "l": lengths}
+case("lengths_reduced", [op("LengthsMean", ["x", "l"], ["a"]), op("LengthsMax", ["x", "l"], ["b"]), op("LengthsWeightedSum", ["x", "w", "l"], ["c"]), op("SparseLengthsMean", ["x", "i", "l"], ["d"]), op("SparseLengthsPositionalWeightedSum", ["x", "w", "i", "l"], ["e"])], {"w": rnd(5), "i": ints(5, 5), **groups}, outputs=list("abcde"))
+case("lengths_moved", [op("LengthsGather", ["x", "l", "i"], ["a"]), op("LengthsPad", ["x", "l"], ["b"], target_length=4, padding_value=7.0), op("LengthsPad", ["x", "l"], ["c"], target_length=3), op("LengthsTile", ["y", "l"], ["d"])], {"i": np.array([2, 0, 1, 2], np.int64), "y": rnd(3, 2, 2), **groups}, outputs=list("abcd"))
+case("lengths_split", [op("LengthsSplit", ["l"], ["a"], n_split=3), op("LengthsSplit", ["l", "n"], ["b"])], {"l": np.array([7, 0, 2], np.int32)}, {"n": np.array([2], np.int32)}, outputs=["a", "b"])
+case("lengths_forms", [op("LengthsToOffsets", ["l"], ["a"]), op("LengthsToOffsets", ["l"], ["b"], include_last_offset=1), op("LengthsToSegmentIds", ["l"], ["c"]), op("LengthsToShape", ["m"], ["d"]), op("LengthsToWeights", ["l"], ["e"]), op("LengthsToWeights", ["l"], ["f"], power=0.3)], {"l": lengths, "m": np.array([4, 4, 4], np.int32)}, outputs=list("abcdef"))
+case("segments_packed", [op("PackSegments", ["l", "x"], ["a"]), op("PackSegments", ["l", "x"], ["b", "c"], max_length=2, pad_minf=True, return_presence_mask=True), op("UnpackSegments", ["l", "a"], ["d"]), op("UnpackSegments", ["l", "b"], ["e"], max_length=2)], groups, outputs=list("abcde"))
+case("segments_of_indices", [op("SegmentIdsToLengths", ["i"], ["a"]), op("SegmentIdsToLengths", ["i", "n"], ["b"]), op("SegmentIdsToRanges", ["i"], ["c"]), op("SortedSegmentSum", ["x", "i"], ["d"]), op("SortedSegmentMean", ["x", "i"], ["e"]), op("UnsortedSegmentSum", ["x", "j"], ["f"]), op("UnsortedSegmentMean", ["x", "j"], ["g"], num_segments=6)], {"x": rnd(5, 2), "i": np.array([0, 0, 1, 2, 2], np.int32), "j": np.array([3, 0, 1, 0, 3], np.int32), "n": rnd(4)}, outputs=list("abcdefg"))
 (HERE / "cases.json").write_text(json.dumps(CASES, indent=1) + "\n")

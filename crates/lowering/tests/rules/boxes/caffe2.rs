@@ -2,12 +2,15 @@
 
 use lodstone_model::{AttributeValue, Tensor};
 
-use super::{Draw, Random, Rect, Single, boxes, flat, int32, list, recorded, regions};
+use super::{Draw, Random, Rect, Single, boxes, detector, flat, int32, list, recorded, regions};
 
 pub(super) const DRAWS: &[(&str, Draw)] = &[
     ("RoIAlign", |random| regions::drawn(random, "caffe2")),
     ("BBoxTransform", transform),
     ("BatchPermutation", permutation),
+    ("GenerateProposals", detector::proposals),
+    ("BoxWithNMSLimit", detector::limited),
+    ("DistributeFpnProposals", detector::distributed),
 ];
 
 /// `bbox_transform_op.cc` and `generate_proposals_op_util_boxes.h`: regions of scaled images, which deltas move.
@@ -15,7 +18,9 @@ fn transform(random: &mut Random) -> Option<(Single, Vec<Tensor>)> {
     let (count, classes) = (random.size(0, 5), random.size(1, 3));
     let has_image = random.flag();
     let images = if has_image { random.size(1, 3) } else { 1 };
-    let mut of: Vec<usize> = (0..count).map(|_| random.size(0, images - 1)).collect();
+    // Indices are only counted: regions are in the order of their images.
+    let given: Vec<usize> = (0..count).map(|_| random.size(0, images - 1)).collect();
+    let mut of = given.clone();
     of.sort_unstable();
     let rois = boxes(random, count, 0, false);
     let deltas: Vec<f64> = (0..count * classes * 4).map(|_| random.real(-2.0, 6.0)).collect();
@@ -45,7 +50,7 @@ fn transform(random: &mut Random) -> Option<(Single, Vec<Tensor>)> {
         results.push([left, top, right, bottom]);
     }
     let rows: Vec<f64> = match has_image {
-        true => of
+        true => given
             .iter()
             .zip(&rois)
             .flat_map(|(of, it)| [vec![*of as f64], it.to_vec()].concat())
