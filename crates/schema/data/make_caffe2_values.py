@@ -24,21 +24,23 @@ HERE = Path(__file__).parent
 # Arguments that only source files read, which the package does not have (the archived repository at f056e7e2), and those
 # of Glow's loader.
 OTHERS = """
-adam algo alias_dst alias_offset alias_src average average_lookup_length axes backward_step_net bias_cuda_exhaustive
-consumed_inputs convolution_transform_strategy correct_transform_coords crop_height crop_width cudnn_exhaustive_search
-cudnn_state debug_info dense_gradient dense_last_dim dequantize_output deterministic device_id dilationh dilationw
-dim_in divisor dropout enable_rnn_executor enable_tensor_core enforce_batch_size exhaustive_search fast_gelu
-float16_compute force_algo force_algo_dgrad force_algo_fwd force_algo_wgrad forced_cpu_outputs from_type gpu_direct
-grad_input_indices grad_output_indices group_size growthPct height_min hidden_size init_params
-initial_recurrent_state_ids input_batch_size input_mode input_name input_type interface is_last is_test k K
-keep_gradient_offset_map kernelh kernelw kts layer length1 M mask maxOutputSize mean_of mean_of_per_channel mean_rgb
-mean_rgb_per_channel model_buffer mpi_rendezvous multi_crop multiple_of N net_name new_shape no_bias
-no_gradient_to_input noise_size noise_std normalize num_inputs num_outputs num_params numCropped old_shape operator
-output output_batch_size output_dim output_scale output_zero_point outputs_with_grads p padIdx param param_grads
-param_type partial_net_name pass_workspace per_op pickled_builder pickled_grad_builder quantize_groupwise
-recompute_blobs_on_backward recurrent_states rnn_executor_debug rnn_mode rtc_src seed shared_buffer shuffle_size
-sign_follow_divisor sort_by_field_idx stats_name status_blob std_of std_of_per_channel std_rgb std_rgb_per_channel
-sync tile_x tile_y tiling timeout_ms timestep transport use_scratch weight_scale weight_zero_point width_min window
+adam algo alias_dst alias_offset alias_src average average_lookup_length axes backward_link_external
+backward_link_internal backward_link_offset backward_link_window backward_step_net bias_cuda_exhaustive
+consumed_inputs convolution_transform_strategy correct_transform_coords crop_height crop_width
+cudnn_exhaustive_search cudnn_state debug_info dense_gradient dense_last_dim dequantize_output deterministic
+device_id dilationh dilationw dim_in divisor dropout enable_rnn_executor enable_tensor_core enforce_batch_size
+exhaustive_search fast_gelu float16_compute force_algo force_algo_dgrad force_algo_fwd force_algo_wgrad
+forced_cpu_outputs from_type gpu_direct grad_input_indices grad_output_indices group_size growthPct height_min
+hidden_size init_params initial_recurrent_state_ids input_batch_size input_mode input_name input_type interface
+is_last is_test k K keep_gradient_offset_map kernelh kernelw kts layer length1 link_external link_internal
+link_offset link_window M mask maxOutputSize mean_of mean_of_per_channel mean_rgb mean_rgb_per_channel model_buffer
+mpi_rendezvous multi_crop multiple_of N net_name new_shape no_bias no_gradient_to_input noise_size noise_std
+normalize num_inputs num_outputs num_params numCropped old_shape operator output output_batch_size output_dim
+output_scale output_zero_point outputs_with_grads p padIdx param param_grads param_type partial_net_name
+pass_workspace per_op pickled_builder pickled_grad_builder quantize_groupwise recompute_blobs_on_backward
+recurrent_states rnn_executor_debug rnn_mode rtc_src seed shared_buffer shuffle_size sign_follow_divisor
+sort_by_field_idx stats_name status_blob std_of std_of_per_channel std_rgb std_rgb_per_channel step_net sync tile_x
+tile_y tiling timeout_ms timestep transport use_scratch weight_scale weight_zero_point width_min window
 ws_nbytes_limit zero_point
 """.split()
 

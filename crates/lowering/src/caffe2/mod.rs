@@ -9,10 +9,11 @@
 //! | fills of the startup net | initializers; other operators of it are part of the program | `walk` |
 //! | blobs that are written again | values with other names | `walk` |
 //! | arguments | attributes and constants | `node` |
+//! | nets that run for each step | `Scan`, by the frame's `control` | `recurrent` |
 //! | quantized tensors | integers between `QuantizeLinear` and `DequantizeLinear` | `quantize` |
 //!
-//! Operators that only Glow's loader has are computed as Glow computes them. Training, control flow, and the operators of
-//! distributed runs are not supported.
+//! Operators that only Glow's loader has are computed as Glow computes them. Training, control flow other than recurrent
+//! networks, and the operators of distributed runs are not supported.
 //!
 //! Source of truth: the kernels of Caffe2 (PyTorch 1.9.1), and results that it gave.
 
@@ -29,6 +30,7 @@ mod normalize;
 mod pool;
 mod proposals;
 mod quantize;
+mod recurrent;
 mod reduce;
 mod reshape;
 pub(crate) mod signed;
@@ -50,7 +52,7 @@ use walk::Walk;
 /// All rules.
 static RULES: Rules<Rule> = Rules::new(&[families![
     arithmetic, conv, detections, fills, indexing, lengths, linear, normalize, pool, proposals,
-    quantize, reduce, reshape, sparse, unary, vision
+    quantize, recurrent, reduce, reshape, sparse, unary, vision
 ]]);
 
 /// Returns the names of all rules.

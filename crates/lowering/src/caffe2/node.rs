@@ -9,6 +9,8 @@ use lodstone_schema::Finding;
 use lodstone_schema::numbers::Rank;
 use lodstone_schema::onnx::quoted;
 
+use super::walk::Walk;
+use crate::frame::{Scope, Step};
 use crate::onnx::layout::{CAFFE2, Layout};
 use crate::onnx::quantization::Grid;
 pub(super) use crate::onnx::required::{rank, required_dim};
@@ -29,7 +31,13 @@ pub(super) enum Rule {
     Many(fn(&mut Node<'_>) -> Outcome<Vec<Value>>),
     /// Returns a quantized output.
     Quantized(fn(&mut Node<'_>) -> Outcome<Blob>),
+    /// Runs nets inside; gets the inputs, and what the names around it stand for.
+    Control(Control),
 }
+
+/// The rule of an operator with nets inside.
+pub(super) type Control =
+    for<'m> fn(&mut Walk<'m>, &'m Op, &[Blob], &Scope<Blob>) -> Step<Vec<Value>>;
 
 /// A blob with a value: numbers, or integers on a grid.
 #[derive(Clone, Debug)]

@@ -58,11 +58,19 @@ impl<'m> Dialect<'m> for Nets<'m> {
         }
         caffe2::check_arguments(op)?;
         let rule = RULES.get(&op.kind).ok_or_else(|| missing(&op.kind))?;
+        if let Rule::Control(rule) = rule {
+            let results = rule(walk, op, &inputs, scope)?;
+            let results: Vec<Blob> = results.into_iter().map(Blob::from).collect();
+            return walk.bind(at, op, &results, scope);
+        }
         let mut node = Node { graph: &mut walk.graph, op, inputs, parameters: &walk.parameters };
         let results: Vec<Blob> = match rule {
             Rule::One(rule) => vec![rule(&mut node)?.into()],
             Rule::Many(rule) => rule(&mut node)?.into_iter().map(Blob::from).collect(),
             Rule::Quantized(rule) => vec![rule(&mut node)?],
+            Rule::Control(_) => {
+                return Err(Finding::internal("a net inside was not entered").into());
+            }
         };
         walk.bind(at, op, &results, scope)
     }

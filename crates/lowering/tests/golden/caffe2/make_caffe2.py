@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import torch
 from caffe2.proto import caffe2_pb2
-from caffe2.python import core, dyndep, utils, workspace
+from caffe2.python import core, dyndep, gru_cell, model_helper, rnn_cell, utils, workspace
 
 # Operators of Detectron: a library of its own, which has those of processors, too.
 dyndep.InitOpsLibrary(str(next(Path(torch.__file__).parent.glob("lib/libcaffe2_detectron_ops*"))))
@@ -52,7 +52,7 @@ def case(name, ops, inputs, weights=None, outputs=None, init=(), tolerance=1e-5,
     startup.op.extend([core.CreateOperator(kind, reads, writes, **args) for kind, reads, writes, args in init])
     startup.op.extend([fill(key, placeholder(value)) for key, value in inputs.items() if value.dtype == np.float32])
     main = caffe2_pb2.NetDef(name=name)
-    main.op.extend([core.CreateOperator(kind, reads, writes, **args) for kind, reads, writes, args in ops])
+    main.op.extend([it if isinstance(it, caffe2_pb2.OperatorDef) else core.CreateOperator(it[0], it[1], it[2], **it[3]) for it in ops])
     filled = list(weights) + [blob for op in init for blob in op[2]]
     main.external_input.extend(list(inputs) + filled)
     main.external_output.extend(outputs or ops[-1][2][:1])
@@ -438,4 +438,23 @@ case("lengths_split", [op("LengthsSplit", ["l"], ["a"], n_split=3), op("LengthsS
 case("lengths_forms", [op("LengthsToOffsets", ["l"], ["a"]), op("LengthsToOffsets", ["l"], ["b"], include_last_offset=1), op("LengthsToSegmentIds", ["l"], ["c"]), op("LengthsToShape", ["m"], ["d"]), op("LengthsToWeights", ["l"], ["e"]), op("LengthsToWeights", ["l"], ["f"], power=0.3)], {"l": lengths, "m": np.array([4, 4, 4], np.int32)}, outputs=list("abcdef"))
 case("segments_packed", [op("PackSegments", ["l", "x"], ["a"]), op("PackSegments", ["l", "x"], ["b", "c"], max_length=2, pad_minf=True, return_presence_mask=True), op("UnpackSegments", ["l", "a"], ["d"]), op("UnpackSegments", ["l", "b"], ["e"], max_length=2)], groups, outputs=list("abcde"))
 case("segments_of_indices", [op("SegmentIdsToLengths", ["i"], ["a"]), op("SegmentIdsToLengths", ["i", "n"], ["b"]), op("SegmentIdsToRanges", ["i"], ["c"]), op("SortedSegmentSum", ["x", "i"], ["d"]), op("SortedSegmentMean", ["x", "i"], ["e"]), op("UnsortedSegmentSum", ["x", "j"], ["f"]), op("UnsortedSegmentMean", ["x", "j"], ["g"], num_segments=6)], {"x": rnd(5, 2), "i": np.array([0, 0, 1, 2, 2], np.int32), "j": np.array([3, 0, 1, 0, 3], np.int32), "n": rnd(4)}, outputs=list("abcdefg"))
+
+
+def recurrent(name, cell, states, offset=0.0, **args):
+    """A recurrent network of Caffe2's Python layer, with sequences of several lengths."""
+    workspace.ResetWorkspace()
+    model = model_helper.ModelHelper(name=name)
+    first = [f"first{number}" for number in range(states)]
+    blobs = model.net.AddExternalInputs("x", "l", *first)
+    cell(model, blobs[0], blobs[1], tuple(blobs[2:]) if states > 1 else blobs[2:], 3, 4, "rnn", forward_only=True, **args)
+    workspace.RunNetOnce(model.param_init_net)
+    weights = {key: rnd(*workspace.FetchBlob(key).shape) for key in map(str, model.params)}
+    inputs = {"x": rnd(5, 3, 3), "l": np.array([5, 2, 4], np.int32), **{key: rnd(1, 3, 4) for key in first}}
+    network = next(it for it in model.net.Proto().op if it.type == "RecurrentNetwork")
+    case(name, list(model.net.Proto().op), inputs, weights, outputs=list(network.output)[:-1])
+
+
+recurrent("recurrent_lstm", rnn_cell.LSTM, 2, forget_bias=1.0)
+recurrent("recurrent_lstm_dropped", rnn_cell.LSTM, 2, forget_bias=0.0, drop_states=True)
+recurrent("recurrent_gru", gru_cell.GRU, 1, forget_bias=0.0)
 (HERE / "cases.json").write_text(json.dumps(CASES, indent=1) + "\n")
