@@ -130,7 +130,8 @@ fn network<'m>(
     let (internal, external) = (names(op, "link_internal")?, names(op, "link_external")?);
     let offsets = numbers(op, "link_offset", internal.len())?;
     if external.len() != internal.len() {
-        return Err("expected an external blob for each internal one".into());
+        let (count, found) = (internal.len(), external.len());
+        return Err(format!("expected {count} names as `link_external`, found {found}").into());
     }
     // What each blob of a step is: a slice of data, a state, or the next one.
     let (mut data, mut slices, mut before, mut after) =
@@ -184,8 +185,11 @@ fn network<'m>(
     let (sources, targets) = (names(op, "alias_src")?, names(op, "alias_dst")?);
     let offsets = numbers(op, "alias_offset", sources.len())?;
     let mut results = Vec::new();
-    for output in op.output("") {
-        let Some(place) = targets.iter().position(|it| it == output) else { break };
+    // The last output holds the workspaces of the steps, which have no value.
+    let outputs = op.output("").split_last().map_or(&[][..], |(_, outputs)| outputs);
+    for output in outputs {
+        let place = targets.iter().position(|it| it == output);
+        let place = place.ok_or_else(|| format!("no state is {} (`alias_dst`)", quoted(output)))?;
         let source = sources.get(place).and_then(|it| states.iter().position(|state| state == it));
         let state = source.ok_or("an output is none of the states")?;
         let find = |values: &[Value]| values.get(state).cloned().ok_or("a state was lost");
