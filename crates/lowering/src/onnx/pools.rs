@@ -187,11 +187,12 @@ impl Pool {
     }
 }
 
-/// What the mean of a window without elements of the image is.
+/// What the mean and the maximum of a window without elements of the image are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Empty {
+    /// 0, and the lowest number of the type.
     Zero,
-    /// 0, divided by the number of its elements: NaN, unless that is negative.
+    /// The lowest number of 32 bits, whatever the type, and 0, divided by the number of its elements: NaN, unless that is negative.
     Quotient,
 }
 
@@ -236,7 +237,11 @@ impl Graph {
             return Ok(y);
         }
         let windows = pool.whole()?;
-        let x = self.pad_images(x, &windows.pads(), lowest(x.dtype()))?;
+        let lowest = match pool.empty {
+            Empty::Zero => lowest(x.dtype()),
+            Empty::Quotient => f32::MIN.into(),
+        };
+        let x = self.pad_images(x, &windows.pads(), lowest)?;
         self.whole_maxima(&x, windows)
     }
 

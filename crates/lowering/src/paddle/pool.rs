@@ -45,10 +45,11 @@ impl Operator<'_> {
         let strides = self.each("strides", size.len())?;
         if self.flag("adaptive")? {
             let windows = Windows::of_pool(size, &strides, &Pads::none(size.len()))?;
-            return Pool::as_many_as_elements(x, windows);
+            return Ok(Pool::as_many_as_elements(x, windows)?.with_empty(Empty::Quotient));
         }
         let rounding = if self.flag("ceil_mode")? { Rounding::Up } else { Rounding::Down };
-        Pool::padded(x, [size, &strides], &self.padding(size.len())?, rounding)
+        let pool = Pool::padded(x, [size, &strides], &self.padding(size.len())?, rounding)?;
+        Ok(pool.with_empty(Empty::Quotient))
     }
 }
 
@@ -71,8 +72,7 @@ fn pool(op: &mut Operator<'_>) -> Outcome {
             op.max_pool(&x, &pool)?
         }
         (false, false, false) => {
-            let pool = op.pool_of(&x, &size)?.with_empty(Empty::Quotient);
-            let divisor = op.divisor()?;
+            let (pool, divisor) = (op.pool_of(&x, &size)?, op.divisor()?);
             op.mean_pool(&x, &pool, divisor)?
         }
     };
