@@ -3,8 +3,8 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use lodstone_model::{Op, Tensor};
+use lodstone_schema::Finding;
 use lodstone_schema::onnx::simplify::Evaluator;
-use lodstone_schema::{Code, Finding};
 
 use crate::budget::Memory;
 use crate::context::Context;
@@ -48,12 +48,7 @@ pub(crate) fn compute(
 
 /// Runs a kernel; a panic becomes an internal error.
 pub(crate) fn guarded<T>(work: impl FnOnce() -> Outcome<T>) -> Outcome<T> {
-    catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panic| {
-        let text = panic.downcast_ref::<String>().map(String::as_str);
-        let text = text.or_else(|| panic.downcast_ref::<&str>().copied());
-        let message = format!("internal error: {}", text.unwrap_or("a panic"));
-        Err(Finding::new(Code::Internal, message))
-    })
+    catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panic| Err(Finding::of_panic(&*panic)))
 }
 
 /// A constant folder that uses the kernels of the engine.

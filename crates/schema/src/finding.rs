@@ -7,6 +7,7 @@
 //! A kind of problem has a code only where a caller decides by it. A state that cannot occur is [`Finding::internal`],
 //! which panics with debug assertions.
 
+use std::any::Any;
 use std::error::Error;
 use std::fmt;
 
@@ -94,6 +95,13 @@ impl Finding {
     pub fn internal(message: impl fmt::Display) -> Self {
         debug_assert!(false, "{message}");
         Self::new(Code::Internal, format!("internal error: {message}"))
+    }
+
+    /// Creates the internal finding of a panic that was caught.
+    pub fn of_panic(panic: &(dyn Any + Send)) -> Self {
+        let text = panic.downcast_ref::<String>().map(String::as_str);
+        let text = text.or_else(|| panic.downcast_ref::<&str>().copied());
+        Self::new(Code::Internal, format!("internal error: {}", text.unwrap_or("a panic")))
     }
 
     /// Returns the finding with an operand.

@@ -36,6 +36,8 @@ pub(super) struct Nets<'m> {
 impl<'m> Dialect<'m> for Nets<'m> {
     type Item = Blob;
 
+    type Rule = Rule;
+
     const PROGRAM: &'static str = "the net";
 
     const IS_OPEN: bool = true;
@@ -44,11 +46,11 @@ impl<'m> Dialect<'m> for Nets<'m> {
         Some(&blob.value)
     }
 
-    fn missing(op: &Op) -> Option<Finding> {
-        RULES.get(&op.kind).is_none().then(|| missing(&op.kind))
+    fn rule(op: &Op) -> Outcome<Rule> {
+        RULES.get(&op.kind).ok_or_else(|| missing(&op.kind))
     }
 
-    fn operator(walk: &mut Walk<'m>, at: At, op: &'m Op, scope: &mut Scope<Blob>) -> Step {
+    fn apply(walk: &mut Walk<'m>, rule: Rule, at: At, op: &'m Op, scope: &mut Scope<Blob>) -> Step {
         let mut inputs = Vec::new();
         for (place, name) in op.input("").iter().enumerate() {
             let blob = scope.find(name).map_err(|halt| halt.about_input(place))?;
@@ -57,20 +59,12 @@ impl<'m> Dialect<'m> for Nets<'m> {
             inputs.push(blob.clone());
         }
         caffe2::check_arguments(op)?;
-        let rule = RULES.get(&op.kind).ok_or_else(|| missing(&op.kind))?;
-        if let Rule::Control(rule) = rule {
-            let results = rule(walk, op, &inputs, scope)?;
-            let results: Vec<Blob> = results.into_iter().map(Blob::from).collect();
-            return walk.bind(at, op, &results, scope);
-        }
-        let mut node = Node { graph: &mut walk.graph, op, inputs, parameters: &walk.parameters };
+        let all = |results: Vec<Value>| results.into_iter().map(Blob::from).collect();
         let results: Vec<Blob> = match rule {
-            Rule::One(rule) => vec![rule(&mut node)?.into()],
-            Rule::Many(rule) => rule(&mut node)?.into_iter().map(Blob::from).collect(),
-            Rule::Quantized(rule) => vec![rule(&mut node)?],
-            Rule::Control(_) => {
-                return Err(Finding::internal("a net inside was not entered").into());
-            }
+            Rule::One(rule) => vec![rule(&mut walk.node(op, inputs))?.into()],
+            Rule::Many(rule) => all(rule(&mut walk.node(op, inputs))?),
+            Rule::Quantized(rule) => vec![rule(&mut walk.node(op, inputs))?],
+            Rule::Control(rule) => all(rule(walk, op, &inputs, scope)?),
         };
         walk.bind(at, op, &results, scope)
     }
@@ -95,6 +89,13 @@ impl<'m> Walk<'m> {
         walk.constants(startup);
         walk.fed();
         Ok(walk)
+    }
+
+    fn node<'n>(&'n mut self, op: &'n Op, inputs: Vec<Blob>) -> Node<'n>
+    where
+        'm: 'n,
+    {
+        Node { graph: &mut self.graph, op, inputs, parameters: &self.parameters }
     }
 
     /// Binds the parameters, and finds the operators of the startup net that compute other blobs.

@@ -7,8 +7,8 @@
 //! | of a dialect | what it says |
 //! |---|---|
 //! | [`Item`](Dialect::Item), [`value`](Dialect::value) | what a name stands for |
-//! | [`missing`](Dialect::missing) | why no rule exists for an operator |
-//! | [`operator`](Dialect::operator) | applies the rule of an operator, and binds its results |
+//! | [`rule`](Dialect::rule) | the rule of an operator, or why there is none |
+//! | [`apply`](Dialect::apply) | applies it, and binds the results |
 //! | [`changed`](Dialect::changed) | the names to which an operator assigns |
 //! | [`is_kept`](Dialect::is_kept) | whether an operator has effects beyond its results |
 //!
@@ -53,6 +53,9 @@ pub(crate) trait Dialect<'m>: Sized {
     /// What a name stands for.
     type Item: Clone;
 
+    /// How an operator is translated.
+    type Rule;
+
     /// What its programs are called in messages.
     const PROGRAM: &'static str;
 
@@ -63,12 +66,16 @@ pub(crate) trait Dialect<'m>: Sized {
     /// Returns the value that an item is, if it is a single one.
     fn value(item: &Self::Item) -> Option<&Value>;
 
-    /// Returns why an operator has no rule, if it has none.
-    fn missing(op: &Op) -> Option<Finding>;
+    /// Returns the rule of an operator.
+    ///
+    /// # Errors
+    /// Why it has none.
+    fn rule(op: &Op) -> Result<Self::Rule, Finding>;
 
     /// Applies the rule of an operator, and binds its results.
-    fn operator(
+    fn apply(
         frame: &mut Frame<'m, Self>,
+        rule: Self::Rule,
         at: At,
         op: &'m Op,
         scope: &mut Scope<Self::Item>,
@@ -394,9 +401,9 @@ impl<'m, D: Dialect<'m>> Frame<'m, D> {
             let before = self.graph.ops.len();
             let base = if op.name.is_empty() { op.writes().next() } else { Some(&*op.name) };
             self.graph.begin(base.unwrap_or(&op.kind)); // An operator without a name or results.
-            let outcome = match D::missing(op) {
-                Some(finding) => Err(Finding { code: Code::NoEquivalent, ..finding }.into()),
-                None => guarded(|| D::operator(self, at, op, scope)),
+            let outcome = match D::rule(op) {
+                Ok(rule) => guarded(|| D::apply(self, rule, at, op, scope)),
+                Err(finding) => Err(Finding { code: Code::NoEquivalent, ..finding }.into()),
             };
             let finding = match outcome {
                 Ok(()) => None,
@@ -568,12 +575,8 @@ fn guarded(step: impl FnOnce() -> Step) -> Step {
     if cfg!(debug_assertions) {
         return step();
     }
-    catch_unwind(AssertUnwindSafe(step)).unwrap_or_else(|panic| {
-        let text = panic.downcast_ref::<String>().map(String::as_str);
-        let text = text.or_else(|| panic.downcast_ref::<&str>().copied());
-        let message = format!("internal error: {}", text.unwrap_or("a panic"));
-        Err(Finding::new(Code::Internal, message).into())
-    })
+    catch_unwind(AssertUnwindSafe(step))
+        .unwrap_or_else(|panic| Err(Finding::of_panic(&*panic).into()))
 }
 
 /// Returns the first finding, as the reason why a program has no coverage.

@@ -15,6 +15,7 @@ use lodstone_schema::onnx::quoted;
 use lodstone_schema::{Code, Finding, Findings};
 
 use super::attributes::Attributes;
+use super::control::ControlRule;
 use super::equal::EqualDims;
 use super::node::{Node, Outcome, Rule};
 use super::ranks::{dims_by_use, dtype_by_use};
@@ -38,8 +39,17 @@ pub(super) struct Symbol<'m> {
     equal: OnceCell<EqualDims<'m>>,
 }
 
+/// How an operator is translated.
+pub(super) enum Translation {
+    /// With the graphs that it runs, or as one.
+    Control(ControlRule),
+    Single(Rule),
+}
+
 impl<'m> Dialect<'m> for Symbol<'m> {
     type Item = Value;
+
+    type Rule = Translation;
 
     const PROGRAM: &'static str = "the program";
 
@@ -49,25 +59,30 @@ impl<'m> Dialect<'m> for Symbol<'m> {
         Some(value)
     }
 
-    fn missing(op: &Op) -> Option<Finding> {
+    fn rule(op: &Op) -> Outcome<Translation> {
         let kind = real_name(&op.kind);
-        let is_known = families::rule(kind).is_some() || control::rule(kind).is_some();
-        (!is_known).then(|| unsupported(kind))
+        let control = control::rule(kind).map(Translation::Control);
+        let rule = control.or_else(|| families::rule(kind).map(Translation::Single));
+        rule.ok_or_else(|| unsupported(kind))
     }
 
-    fn operator(walk: &mut Walk<'m>, at: At, op: &'m Op, scope: &mut Scope<Value>) -> Step {
-        let kind = real_name(&op.kind);
+    fn apply(
+        walk: &mut Walk<'m>,
+        rule: Translation,
+        at: At,
+        op: &'m Op,
+        scope: &mut Scope<Value>,
+    ) -> Step {
         check_attributes(op)?;
         let inputs = inputs_of(op, scope)?;
-        let results = match control::rule(kind) {
-            Some(rule) => {
+        let results = match rule {
+            Translation::Control(rule) => {
                 let inputs = inputs.into_iter().collect::<Option<Vec<Value>>>();
                 rule(walk, op, inputs.ok_or("an input is missing")?)?
             }
-            None => {
-                let rule = families::rule(kind).ok_or_else(|| unsupported(kind))?;
+            Translation::Single(rule) => {
                 let is_fill = inputs.is_empty() && at.block == 0;
-                let inputs = match is_fill && families::has_open_dims(kind) {
+                let inputs = match is_fill && families::has_open_dims(real_name(&op.kind)) {
                     true => walk.unknown_dims(op, scope)?.into_iter().map(Some).collect(),
                     false => inputs,
                 };

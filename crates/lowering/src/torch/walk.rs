@@ -13,9 +13,11 @@ use lodstone_schema::torch::operator;
 use lodstone_schema::{Code, Finding, Findings};
 
 use super::arguments::{Arguments, Item};
+use super::control::ControlRule;
 use super::families::complex::parts_of;
 use super::list::List;
 use super::node::{Made, Node, Outcome, Rule, base_name, is_written, no_complex};
+use super::script::ScriptRule;
 use super::views::View;
 use super::{control, families, script};
 use crate::frame::views::{self, Tensors};
@@ -69,8 +71,21 @@ pub(super) struct Torch<'m> {
     vars: Vec<Vars<'m>>,
 }
 
+/// How an operator is translated.
+pub(super) enum Translation {
+    Constant,
+    Assign,
+    /// Binds its results itself.
+    Script(ScriptRule),
+    /// With the graphs that it runs.
+    Control(ControlRule),
+    Single(Rule),
+}
+
 impl<'m> Dialect<'m> for Torch<'m> {
     type Item = Bound<'m>;
+
+    type Rule = Translation;
 
     const PROGRAM: &'static str = "the program";
 
@@ -88,35 +103,42 @@ impl<'m> Dialect<'m> for Torch<'m> {
         }
     }
 
-    fn missing(op: &Op) -> Option<Finding> {
-        if families::is_random(&op.kind) {
-            return Some("it draws random numbers, which is not supported".into());
+    fn rule(op: &Op) -> Outcome<Translation> {
+        match op.kind.as_str() {
+            "prim::Constant" => return Ok(Translation::Constant),
+            ASSIGNS => return Ok(Translation::Assign),
+            kind if families::is_random(kind) => {
+                return Err("it draws random numbers, which is not supported".into());
+            }
+            _ => {}
         }
-        let is_known = ["prim::Constant", ASSIGNS].contains(&&*op.kind)
-            || families::rule(&op.kind).is_some()
-            || control::rule(&op.kind).is_some()
-            || script::rule(&op.kind).is_some();
-        (!is_known).then(|| unsupported(&op.kind))
+        let script = script::rule(&op.kind).map(Translation::Script);
+        let control = script.or_else(|| control::rule(&op.kind).map(Translation::Control));
+        let rule = control.or_else(|| families::rule(&op.kind).map(Translation::Single));
+        rule.ok_or_else(|| unsupported(&op.kind))
     }
 
-    fn operator(walk: &mut Walk<'m>, at: At, op: &'m Op, scope: &mut Scope<'m>) -> Step {
-        if op.kind == "prim::Constant" {
-            let value = op.attribute("value").cloned().unwrap_or(AttributeValue::None);
-            op.writes().for_each(|name| scope.bind(name, Bound::Constant(value.clone())));
-            return Ok(());
+    fn apply(
+        walk: &mut Walk<'m>,
+        rule: Translation,
+        at: At,
+        op: &'m Op,
+        scope: &mut Scope<'m>,
+    ) -> Step {
+        match rule {
+            Translation::Constant => {
+                let value = op.attribute("value").cloned().unwrap_or(AttributeValue::None);
+                op.writes().for_each(|name| scope.bind(name, Bound::Constant(value.clone())));
+                Ok(())
+            }
+            Translation::Assign => walk.assign(op, scope),
+            Translation::Script(rule) => rule(walk, (at, op), scope),
+            Translation::Control(rule) => {
+                let results = rule(walk, op, scope)?;
+                walk.bind(at, op, results, scope)
+            }
+            Translation::Single(rule) => walk.single(at, op, rule, scope),
         }
-        if op.kind == ASSIGNS {
-            return walk.assign(op, scope);
-        }
-        if let Some(rule) = script::rule(&op.kind) {
-            return rule(walk, (at, op), scope);
-        }
-        if let Some(rule) = control::rule(&op.kind) {
-            let results = rule(walk, op, scope)?;
-            return walk.bind(at, op, results, scope);
-        }
-        let rule = families::rule(&op.kind).ok_or_else(|| unsupported(&op.kind))?;
-        walk.apply(at, op, rule, scope)
     }
 
     fn changed(op: &Op) -> impl Iterator<Item = &str> {
@@ -269,7 +291,7 @@ impl<'m> Walk<'m> {
         Ok(slots)
     }
 
-    fn apply(&mut self, at: At, op: &'m Op, rule: Rule, scope: &mut Scope<'m>) -> Step {
+    fn single(&mut self, at: At, op: &'m Op, rule: Rule, scope: &mut Scope<'m>) -> Step {
         let mut values = self.items(op, scope)?;
         let mut source = self.source(op, scope);
         if base_name(&op.kind).starts_with("as_strided") {

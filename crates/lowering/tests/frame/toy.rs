@@ -28,6 +28,7 @@ impl View for Row {
 
 impl<'m> Dialect<'m> for Toy {
     type Item = Reference<Row>;
+    type Rule = &'static str;
     const PROGRAM: &'static str = "the program";
     const IS_OPEN: bool = false;
 
@@ -35,19 +36,25 @@ impl<'m> Dialect<'m> for Toy {
         Some(&item.value)
     }
 
-    fn missing(op: &Op) -> Option<Finding> {
-        let is_known = ["add", "row", "set", "times"].contains(&&*op.kind);
-        (!is_known).then(|| "the operator is not supported".into())
+    fn rule(op: &Op) -> Result<&'static str, Finding> {
+        let known = ["add", "row", "set", "times"].into_iter().find(|kind| *kind == op.kind);
+        known.ok_or_else(|| "the operator is not supported".into())
     }
 
-    fn operator(walk: &mut Walk<'m>, at: At, op: &'m Op, scope: &mut Scope<Self::Item>) -> Step {
+    fn apply(
+        walk: &mut Walk<'m>,
+        rule: &'static str,
+        at: At,
+        op: &'m Op,
+        scope: &mut Scope<Self::Item>,
+    ) -> Step {
         let mut items = Vec::new();
         for name in op.input("") {
             let mut item = scope.item(name)?.clone();
             walk.dialect.tensors.read(&mut walk.graph, &mut item)?;
             items.push(item);
         }
-        let result = match (op.kind.as_str(), items.as_mut_slice()) {
+        let result = match (rule, items.as_mut_slice()) {
             ("add", [a, b]) => walk.graph.add(&a.value, &b.value)?,
             ("row", [x]) => {
                 let value = Row.apply(&mut walk.graph, &x.value)?;
