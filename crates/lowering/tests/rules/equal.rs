@@ -32,197 +32,215 @@ enum Given {
     Int(i64),
     Ints(&'static [i64]),
 }
+use Dialect::{Caffe2, Mxnet, Pir, Torch};
 use Given::{Int, Ints};
 use Instead::{Named, Of, OfAll};
 
-const fn caffe2(
+const fn equal(
+    dialect: Dialect,
     kind: &'static str,
     case: &'static str,
     instead: Instead,
     why: &'static str,
 ) -> Equal {
-    Equal { dialect: Dialect::Caffe2, kind, case, instead, why }
-}
-
-const fn mxnet(
-    kind: &'static str,
-    case: &'static str,
-    instead: Instead,
-    why: &'static str,
-) -> Equal {
-    Equal { dialect: Dialect::Mxnet, kind, case, instead, why }
-}
-
-const fn torch(
-    kind: &'static str,
-    case: &'static str,
-    instead: Instead,
-    why: &'static str,
-) -> Equal {
-    Equal { dialect: Dialect::Torch, kind, case, instead, why }
-}
-
-const fn pir(kind: &'static str, case: &'static str, instead: Instead, why: &'static str) -> Equal {
-    Equal { dialect: Dialect::Pir, kind, case, instead, why }
+    Equal { dialect, kind, case, instead, why }
 }
 
 pub(crate) const EQUAL: &[Equal] = &[
-    caffe2(
+    equal(
+        Caffe2,
         "CopyCPUToGPU",
         "in_place",
         Of("Copy"),
         "`caffe2/operators/copy_op.h`: each operator of this file copies the elements, between other devices",
     ),
-    caffe2("CopyGPUToCPU", "in_place", Of("Copy"), "as `CopyCPUToGPU`"),
-    caffe2(
+    equal(Caffe2, "CopyGPUToCPU", "in_place", Of("Copy"), "as `CopyCPUToGPU`"),
+    equal(
+        Caffe2,
         "CopyCPUToMKL",
         "in_place",
         Of("Copy"),
         "`caffe2/mkl/operators/utility_ops.cc`: copies the elements to the layout of MKL",
     ),
-    caffe2("CopyMKLToCPU", "in_place", Of("Copy"), "as `CopyCPUToMKL`"),
-    caffe2(
+    equal(Caffe2, "CopyMKLToCPU", "in_place", Of("Copy"), "as `CopyCPUToMKL`"),
+    equal(
+        Caffe2,
         "Embedding",
         "gather",
         Of("Gather"),
         "Glow, `CommonOperatorLoader.h`, `loadEmbedding`: rows of the first input by index",
     ),
-    caffe2(
+    equal(
+        Caffe2,
         "EmbeddingBag",
         "bags",
         OfAll(&["t", "w", "i", "o"], &[]),
         "Glow, `CommonOperatorLoader.h`, `loadEmbeddingBag`: weighted sums of rows, whose groups begin at offsets",
     ),
-    caffe2(
+    equal(
+        Caffe2,
         "FillExamplesWithIndicator",
         "marked_rows",
         OfAll(&["x", "m"], &[]),
         "Glow, `Caffe2ModelLoader.cpp`: scatters rows over zeros, to where the indicator is not 0",
     ),
-    caffe2(
+    equal(
+        Caffe2,
         "GatherND",
         "gather_cells",
         OfAll(&["x", "i"], &[]),
         "Glow, `CommonOperatorLoader.h`, `loadGatherND`: as ONNX's",
     ),
-    caffe2(
+    equal(
+        Caffe2,
         "GivenTensorFp16Fill",
         "fc_packed",
         Of("GivenTensorFill"),
         "Glow, `Caffe2ModelLoader.cpp`, `loadWeight`: the values of `GivenTensorFill` in half precision, which is that of \
          packed weights",
     ),
-    caffe2(
+    equal(
+        Caffe2,
         "Identity",
         "in_place",
         Of("Copy"),
         "Glow, `CommonOperatorLoader.h`, `loadIdentity`: the output is the input",
     ),
-    caffe2("Less", "compare", Of("LT"), "Glow, `CommonOperatorLoader.h`, `loadLess`: `CmpLT`"),
-    caffe2("Neg", "unary", Of("Negative"), "Glow, `CommonOperatorLoader.h`, `loadNeg`: `Neg`"),
-    caffe2(
+    equal(
+        Caffe2,
+        "Less",
+        "compare",
+        Of("LT"),
+        "Glow, `CommonOperatorLoader.h`, `loadLess`: `CmpLT`",
+    ),
+    equal(
+        Caffe2,
+        "Neg",
+        "unary",
+        Of("Negative"),
+        "Glow, `CommonOperatorLoader.h`, `loadNeg`: `Neg`",
+    ),
+    equal(
+        Caffe2,
         "ReduceProd",
         "products",
         OfAll(&["x"], &[("axes", Ints(&[1])), ("keepdims", Int(1))]),
         "Glow, `CommonOperatorLoader.h`, `loadReduceOp`: the product along axes, which remain unless `keepdims` is 0",
     ),
-    caffe2(
+    equal(
+        Caffe2,
         "ReduceProd",
         "products_last",
         OfAll(&["x"], &[("axes", Ints(&[2]))]),
         "as before, without `keepdims`",
     ),
-    caffe2(
+    equal(
+        Caffe2,
         "ScaleGradient",
         "in_place",
         Of("StopGradient"),
         "Glow, `Caffe2ModelLoader.cpp`: both are the input, as inference has no gradients",
     ),
-    caffe2(
+    equal(
+        Caffe2,
         "SparseLabelSplit",
         "labels",
         OfAll(&["l", "i", "v"], &[("num_labels", Int(2)), ("keep_gradient_offset_map", Int(1))]),
         "Glow, `Caffe2ModelLoader.cpp` and `Interpreter`: values and examples of each label, and positions within a label",
     ),
-    mxnet(
+    equal(
+        Mxnet,
         "_CachedOpThreadSafe",
         "rules_cached",
         Of("_CachedOp"),
         "`src/imperative/cached_op_threadsafe.cc`: the same graph, whose calls have a lock",
     ),
-    pir(
+    equal(
+        Pir,
         "pd_op.depend",
         "share_data",
         Of("pd_op.share_data"),
         "`phi/infermeta/multiary.cc`, `DependInferMeta`, and `phi/kernels/depend_kernel`: the output is the first input",
     ),
-    pir(
+    equal(
+        Pir,
         "pd_op.ones",
         "ones of a shape",
         Of("pd_op.full"),
         "`phi/ops/yaml/ops.yaml`: `ones` invokes `full(shape, 1, dtype, place)`, which this program does",
     ),
-    pir(
+    equal(
+        Pir,
         "pd_op.ones_like",
         "ones like a tensor",
         Of("pd_op.full_like"),
         "`phi/ops/yaml/ops.yaml`: `ones_like` invokes `full_like(x, 1, dtype, place)`",
     ),
-    pir(
+    equal(
+        Pir,
         "pd_op.zeros",
         "zeros of a shape",
         Of("pd_op.full"),
         "`phi/ops/yaml/ops.yaml`: `zeros` invokes `full(shape, 0, dtype, place)`",
     ),
-    pir(
+    equal(
+        Pir,
         "pd_op.zeros_like",
         "zeros like a tensor",
         Of("pd_op.full_like"),
         "`phi/ops/yaml/ops.yaml`: `zeros_like` invokes `full_like(x, 0, dtype, place)`",
     ),
-    torch(
+    equal(
+        Torch,
         "_operator::pos",
         "negated",
         Of("_operator::neg"),
         "of Python: `+(+n)` and `-(-n)` are `n`; in this program, numbers are negated twice",
     ),
-    torch(
+    equal(
+        Torch,
         "aten::_scaled_dot_product_efficient_attention",
         "attention",
         Named("aten::_scaled_dot_product_flash_attention_for_cpu", &[("attn_mask", "attn_bias")]),
         "`aten/src/ATen/native/transformers/attention.cpp` calls it on other devices",
     ),
-    torch(
+    equal(
+        Torch,
         "aten::_scaled_dot_product_flash_attention",
         "attention",
         Of("aten::_scaled_dot_product_flash_attention_for_cpu"),
         "as `aten::_scaled_dot_product_efficient_attention`",
     ),
-    torch(
+    equal(
+        Torch,
         "aten::conv_depthwise3d",
         "rare_depthwise",
         Named("aten::conv3d", &[("input", "self"), ("groups", "")]),
         "`aten/src/ATen/native/Convolution.cpp` calls it on GPUs, if there is a group for each channel",
     ),
-    torch(
+    equal(
+        Torch,
         "aten::cuda",
         "moved",
         Of("aten::cpu"),
         "`torch.Tensor.cuda`: a copy in the memory of another device",
     ),
-    torch(
+    equal(
+        Torch,
         "aten::sym_constrain_range",
         "rare_consecutive",
         Of("aten::_assert_scalar"),
         "`aten/src/ATen/native/Constraints.cpp`: both check a number, and return nothing",
     ),
-    torch(
+    equal(
+        Torch,
         "aten::sym_constrain_range_for_size",
         "rare_consecutive",
         Of("aten::_assert_scalar"),
         "as `aten::sym_constrain_range`",
     ),
-    torch(
+    equal(
+        Torch,
         "aten::numel",
         "rare_count",
         Of("aten::sym_numel"),

@@ -10,20 +10,11 @@ use lodstone_model::Tensor;
 
 use super::random::Random;
 use super::recorded;
-use super::single::{Draw, PADDLE, Run, Single, channels_last, list, text, trials_of};
+use super::single::{Draw, Single, channels_last, list, of_frameworks, text, trials_of};
 
 pub(crate) fn trials() -> Vec<Trial> {
-    let trial = trials_of("normalize");
-    let of = |dialect: &str, run: Run, draws: &[(&str, Draw)]| -> Vec<Trial> {
-        draws.iter().map(|(name, draw)| trial(dialect, name, run, *draw)).collect()
-    };
-    let all = [
-        of("paddle", PADDLE, paddle::DRAWS),
-        of("mxnet", Single::mxnet, mxnet::DRAWS),
-        of("torch", Single::torch, torch::DRAWS),
-        of("caffe2", Single::caffe2, caffe2::DRAWS),
-    ];
-    all.into_iter().flatten().collect()
+    let draws = [paddle::DRAWS, mxnet::DRAWS, torch::DRAWS, caffe2::DRAWS];
+    of_frameworks(draws, trials_of("normalize"))
 }
 
 /// Elements with dims.

@@ -10,28 +10,18 @@ use lodstone_model::Tensor;
 
 use super::random::Random;
 use super::recorded;
-use super::single::{PADDLE, Run, Single, floats, ints, list, random_trial, text};
+use super::single::{Single, floats, ints, list, of_frameworks, random_trial, text};
 
 /// Returns an operator, and its expected result; `None` if the framework rejects it.
 type Draw = fn(&mut Random) -> Option<(Single, Tensor)>;
 
 pub(crate) fn trials() -> Vec<Trial> {
-    let of = |dialect: &str, run: Run, draws: &[(&str, Draw)]| -> Vec<Trial> {
-        let trial = |(name, draw): &(&str, Draw)| {
-            let draw = *draw;
-            random_trial(&format!("{dialect}::resizing::{name}"), run, move |random| {
-                draw(random).map(|(single, expected)| (single, vec![expected]))
-            })
-        };
-        draws.iter().map(trial).collect()
-    };
-    let all = [
-        of("paddle", PADDLE, paddle::DRAWS),
-        of("mxnet", Single::mxnet, mxnet::DRAWS),
-        of("torch", Single::torch, torch::DRAWS),
-        of("caffe2", Single::caffe2, caffe2::DRAWS),
-    ];
-    all.into_iter().flatten().collect()
+    let draws = [paddle::DRAWS, mxnet::DRAWS, torch::DRAWS, caffe2::DRAWS];
+    of_frameworks(draws, |dialect, name, run, draw: Draw| {
+        random_trial(&format!("{dialect}::resizing::{name}"), run, move |random| {
+            draw(random).map(|(single, expected)| (single, vec![expected]))
+        })
+    })
 }
 
 /// The elements of a line that make up each element of the result, with their weights.

@@ -33,6 +33,25 @@ pub(crate) fn trials_of(subject: &'static str) -> impl Fn(&str, &str, Run, Draw)
     }
 }
 
+/// The draws of a subject, by the name of the operator.
+pub(crate) type Draws<D = Draw> = [(&'static str, D)];
+
+/// Returns the trials of a subject: the draws of PaddlePaddle, MXNet, PyTorch and Caffe2, each compared by `trial`.
+pub(crate) fn of_frameworks<D: Copy>(
+    draws: [&Draws<D>; 4],
+    trial: impl Fn(&str, &str, Run, D) -> Trial,
+) -> Vec<Trial> {
+    let frameworks: [(&str, Run); 4] = [
+        ("paddle", PADDLE),
+        ("mxnet", Single::mxnet),
+        ("torch", Single::torch),
+        ("caffe2", Single::caffe2),
+    ];
+    let all = frameworks.into_iter().zip(draws);
+    let each = all.flat_map(|(framework, draws)| draws.iter().map(move |draw| (framework, draw)));
+    each.map(|((dialect, run), (name, draw))| trial(dialect, name, run, *draw)).collect()
+}
+
 /// Compares random operators with their expected results; there is none if the framework rejects the operator.
 pub(crate) fn random_trial(
     name: &str,

@@ -160,6 +160,16 @@ impl Detections {
     }
 }
 
+/// Returns the boxes whose scores are above the least one, best first; at most `most`, unless that is negative.
+fn best(scores: &[f64], least: f64, most: i64) -> Vec<usize> {
+    let mut order = order(scores);
+    order.retain(|at| scores[*at] > least);
+    if most >= 0 {
+        order.truncate(most as usize);
+    }
+    order
+}
+
 /// `multiclass_nms3_kernel.cc` of 2.6.2.
 fn multiclass(random: &mut Random) -> Option<(Single, Vec<Tensor>)> {
     let (images, classes, count) = (random.size(1, 2), random.size(1, 3), random.size(1, 6));
@@ -178,11 +188,7 @@ fn multiclass(random: &mut Random) -> Option<(Single, Vec<Tensor>)> {
         let mut found = Vec::new();
         for class in (0..classes).filter(|class| *class as i64 != background) {
             let own_scores = &ranked[(image * classes + class) * count..][..count];
-            let mut order = order(own_scores);
-            order.retain(|at| own_scores[*at] > least);
-            if first >= 0 {
-                order.truncate(first as usize);
-            }
+            let order = best(own_scores, least, first);
             let is_over = |a: usize, b: usize| jaccard(own[b], own[a], more) > f64::from(threshold);
             found.extend(kept(&order, is_over).iter().map(|at| (class, *at, own_scores[*at])));
         }
@@ -231,11 +237,7 @@ fn matrix(random: &mut Random) -> Option<(Single, Vec<Tensor>)> {
         let mut found = Vec::new();
         for class in (0..classes).filter(|class| *class as i64 != background) {
             let own_scores = &ranked[(image * classes + class) * count..][..count];
-            let mut order = order(own_scores);
-            order.retain(|at| own_scores[*at] > least);
-            if first >= 0 {
-                order.truncate(first as usize);
-            }
+            let order = best(own_scores, least, first.into());
             let with = |a: usize, b: usize| {
                 let overlap = jaccard(own[order[a]], own[order[b]], more);
                 if overlap.is_nan() { 0.0 } else { overlap }
