@@ -19,6 +19,7 @@ use lodstone_schema::numbers::exact;
 
 use super::bins::Bins;
 use super::sizes::{Size, known_sizes};
+use super::windows::check_images;
 use super::{Graph, Value, ints};
 
 type Outcome<T = Value> = Result<T, Finding>;
@@ -94,7 +95,7 @@ impl Graph {
     /// # Errors
     /// If the images have another rank, or no elements along an axis.
     pub(crate) fn adaptive_pool(&mut self, x: &Value, counts: &[Size], what: Pooled) -> Outcome {
-        check_images(x, counts)?;
+        check_images(x, counts.len())?;
         // Runtimes have pools of these types only.
         if matches!(x.dtype(), DType::Float16 | DType::Float32) {
             if counts.iter().all(|count| matches!(count, Size::Known(1))) {
@@ -117,7 +118,7 @@ impl Graph {
     /// # Errors
     /// Those of [`adaptive_pool`](Self::adaptive_pool).
     pub(crate) fn adaptive_maxima(&mut self, x: &Value, counts: &[Size]) -> Outcome<[Value; 2]> {
-        check_images(x, counts)?;
+        check_images(x, counts.len())?;
         let bins = (2..).zip(counts).map(|(axis, count)| self.bins(x, axis, count));
         let bins = bins.collect::<Outcome<Vec<_>>>()?;
         self.maxima_of(x, &bins)
@@ -163,14 +164,5 @@ impl Graph {
         let sizes = self.cast(&uneven.sizes, x.dtype())?;
         let sizes = self.with_axes(&sizes, behind)?;
         self.div(&sums, &sizes)
-    }
-}
-
-/// Fails if images do not have the rank for these windows.
-fn check_images(x: &Value, counts: &[Size]) -> Outcome<()> {
-    let rank = x.rank()?;
-    match rank.count() == counts.len() + 2 {
-        true => Ok(()),
-        false => Err(format!("expected images of rank {}, found {rank}", counts.len() + 2).into()),
     }
 }

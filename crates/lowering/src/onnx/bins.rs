@@ -1,6 +1,7 @@
 //! The elements of windows, as lists of places along each axis: for windows that differ in size, or that ONNX's pools do not
 //! have.
 
+use lodstone_model::DType;
 use lodstone_schema::Finding;
 use lodstone_schema::numbers::{exact, length};
 
@@ -36,6 +37,13 @@ struct Grid {
     width: Size,
 }
 
+/// Returns the order of axes in which pairs of two kinds are apart: `kept` axes before, then all first ones, then all second
+/// ones.
+pub(super) fn parted(kept: i64, pairs: usize) -> Vec<i64> {
+    let of = |kind: i64| (0..length(pairs)).map(move |pair| kept + 2 * pair + kind);
+    (0..kept).chain(of(0)).chain(of(1)).collect()
+}
+
 impl Bins {
     /// Lists the places of the elements of each window, of which it must have some.
     pub(crate) fn listed(graph: &mut Graph, windows: &[Vec<i64>]) -> Outcome<Self> {
@@ -60,8 +68,8 @@ impl Bins {
     /// Returns the windows of an [adaptive pool](super::adaptive) of which the number or the dim is unknown.
     pub(crate) fn adaptive(graph: &mut Graph, number: &Size, dim: &Size) -> Outcome<Self> {
         let (count, dim) = (graph.scalar_of(number)?, graph.scalar_of(dim)?);
-        let (zero, one) = (graph.long(0), graph.long(1));
-        let numbers = graph.call("Range", &[&zero, &count, &one], [])?;
+        let one = graph.long(1);
+        let numbers = graph.counting(&count, DType::Int64)?;
         let starts = graph.mul(&numbers, &dim)?;
         // The end is rounded up.
         let (rest, ends) = (graph.sub(&count, &one)?, graph.add(&starts, &dim)?);
@@ -72,7 +80,7 @@ impl Bins {
         let least = graph.longs(&[1]);
         let all = graph.concat(&[&sizes, &least], 0)?;
         let width = graph.reduce("ReduceMax", &all, &[0], false)?;
-        let steps = graph.call("Range", &[&zero, &width, &one], [])?;
+        let steps = graph.counting(&width, DType::Int64)?;
         let (starts, lasts) = (graph.unsqueeze(&starts, &[1])?, graph.sub(&ends, &one)?);
         let (places, lasts) = (graph.add(&starts, &steps)?, graph.unsqueeze(&lasts, &[1])?);
         let inside = graph.call("LessOrEqual", &[&places, &lasts], [])?;
@@ -93,12 +101,9 @@ impl Graph {
         let mut shape = vec![self.size_of(x, 0)?, self.size_of(x, 1)?];
         shape.extend_from_slice(&counts);
         let (values, best) = (self.reshape_to(&values, &shape)?, self.reshape_to(&best, &shape)?);
-        let mut all = Size::Known(1);
-        for count in &counts {
-            all = self.product_of(&all, count)?;
-        }
-        let (zero, one, all) = (self.long(0), self.long(1), self.scalar_of(&all)?);
-        let windows = self.call("Range", &[&zero, &all, &one], [])?;
+        let all = self.product_of_all(&counts)?;
+        let all = self.scalar_of(&all)?;
+        let windows = self.counting(&all, DType::Int64)?;
         let width = self.scalar_of(&width)?;
         let firsts = self.mul(&windows, &width)?;
         let firsts = self.reshape_to(&firsts, &counts)?;
@@ -123,15 +128,11 @@ impl Graph {
             stride = self.product_of(&stride, &dim)?;
             width = self.product_of(&width, &bins.width)?;
         }
-        let spatial = length(all.len());
-        let order = (0..spatial).map(|at| 2 * at).chain((0..spatial).map(|at| 2 * at + 1));
-        let order: Vec<i64> = order.collect();
-        let of_images: Vec<i64> = [0, 1].into_iter().chain(order.iter().map(|at| at + 2)).collect();
-        let elements = self.transpose(&elements, &of_images)?;
+        let elements = self.transpose(&elements, &parted(2, all.len()))?;
         let mut shape = vec![self.size_of(x, 0)?, self.size_of(x, 1)?];
         shape.extend(all.iter().map(|bins| &bins.count).chain([&width]).cloned());
         let elements = self.reshape_to(&elements, &shape)?;
-        let places = self.transpose(&places, &order)?;
+        let places = self.transpose(&places, &parted(0, all.len()))?;
         let places = self.reshape(&places, &[-1])?;
         Ok(Grid { elements, places, width })
     }

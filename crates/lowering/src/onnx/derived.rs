@@ -68,7 +68,7 @@ impl Graph {
         }
     }
 
-    /// Returns the numbers from 0 to `count`, a scalar, in a type of floats.
+    /// Returns the numbers from 0 to `count` (exclusive), a scalar integer, in a numeric type.
     pub(crate) fn counting(&mut self, count: &Value, dtype: DType) -> Made {
         let (zero, one) = (self.long(0), self.long(1));
         let numbers = self.call("Range", &[&zero, count, &one], [])?;

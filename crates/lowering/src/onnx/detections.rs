@@ -20,8 +20,7 @@ impl Graph {
         count: &Value,
         marks: Option<&Value>,
     ) -> Made {
-        let (zero, one) = (self.long(0), self.long(1));
-        let numbers = self.call("Range", &[&zero, count, &one], [])?;
+        let numbers = self.counting(count, DType::Int64)?;
         let column = self.unsqueeze(images, &[1])?;
         let mut own = self.call("Equal", &[&column, &numbers], [])?;
         if let Some(marks) = marks {
@@ -49,8 +48,7 @@ impl Graph {
                 let [_, order] = self.highest(scores, None, true)?;
                 let image = self.gather(image, &order, 0)?;
                 // The rank of each box among those of its image, from 1.
-                let (zero, one) = (self.long(0), self.long(1));
-                let numbers = self.call("Range", &[&zero, count, &one], [])?;
+                let (numbers, zero) = (self.counting(count, DType::Int64)?, self.long(0));
                 let own = self.call("Equal", &[&image, &numbers], [])?;
                 let own = self.cast(&own, DType::Int32)?;
                 let ranks = self.call("CumSum", &[&own, &zero], [])?;

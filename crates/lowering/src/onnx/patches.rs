@@ -4,18 +4,22 @@
 //! [`windows`](super::windows); where a window exceeds the padded image by less than a stride, frameworks
 //! that divide as C does have a column, and others fail.
 
-use lodstone_model::Attribute;
+use lodstone_model::{Attribute, DType};
 use lodstone_schema::Finding;
 use lodstone_schema::numbers::length;
 
+use super::bins::parted;
 use super::sizes::Size;
-use super::windows::{Rounding, Window, Windows, spatial_dims};
+use super::windows::{Rounding, Window, Windows, check_images, spatial_dims};
 use super::{Graph, Value, ints};
 
 type Outcome<T = Value> = Result<T, Finding>;
 
 /// The maximum number of places along an axis that are stored.
 const MAX_PLACES: i64 = 1 << 16;
+
+/// The maximum number of elements of a window.
+const MAX_TAPS: i64 = 1 << 16;
 
 impl Graph {
     /// Returns the patches of images `[batch, channels, ..]`, as `[batch, channels * taps, patches]`. Windows over unknown dims
@@ -24,11 +28,13 @@ impl Graph {
     /// # Errors
     /// If the images have another number of spatial dims than the windows, or known dims that no window fits into.
     pub(crate) fn columns(&mut self, x: &Value, windows: &Windows) -> Outcome {
-        let rank = x.rank()?;
-        if rank.count() != windows.rank() + 2 {
-            return Err(
-                format!("expected images of rank {}, found {rank}", windows.rank() + 2).into()
-            );
+        check_images(x, windows.rank())?;
+        if windows.size()? > MAX_TAPS {
+            let found = windows.kernel();
+            return Err(format!(
+                "expected at most {MAX_TAPS} elements of a window, found {found:?}"
+            )
+            .into());
         }
         let pads = match spatial_dims(x) {
             Some(dims) => {
@@ -50,10 +56,7 @@ impl Graph {
             taps = self.product_of(&taps, &Size::Known(window.kernel()))?;
             patches = self.product_of(&patches, &count)?;
         }
-        let spatial = length(windows.rank());
-        let order = (0..spatial).map(|at| 2 * at).chain((0..spatial).map(|at| 2 * at + 1));
-        let order: Vec<i64> = [0, 1].into_iter().chain(order.map(|at| at + 2)).collect();
-        let parts = self.transpose(&parts, &order)?;
+        let parts = self.transpose(&parts, &parted(2, windows.rank()))?;
         let batch = self.size_of(x, 0)?;
         self.reshape_to(&parts, &[batch, taps, patches])
     }
@@ -90,8 +93,8 @@ impl Graph {
             let places = self.longs(&places);
             return self.reshape(&places, &[kernel, *count]);
         }
-        let (zero, one, count) = (self.long(0), self.long(1), self.scalar_of(count)?);
-        let numbers = self.call("Range", &[&zero, &count, &one], [])?;
+        let count = self.scalar_of(count)?;
+        let numbers = self.counting(&count, DType::Int64)?;
         let stride = self.long(window.stride());
         let begins = self.mul(&numbers, &stride)?;
         let taps: Vec<i64> = (0..kernel).map(|tap| window.place(0, tap)).collect();

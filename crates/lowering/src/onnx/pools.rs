@@ -1,16 +1,14 @@
 //! Pools: the maximum, mean or norm of each window.
 //!
-//! A window without elements of the image has the lowest number as its maximum, and the mean 0, or 0
-//! divided by the number of its elements. ONNX's pools have neither padding as large as a window nor windows behind the image, so that
-//! images are padded before where windows may reach that far. The conventions of frameworks are those of
-//! [`windows`](super::windows).
+//! A window without elements of the image has the maximum and the mean that [`Empty`] says. ONNX's pools have neither padding
+//! as large as a window nor windows behind the image, so that images are padded before where windows may reach that far. The
+//! conventions of frameworks are those of [`windows`](super::windows).
 
 use lodstone_model::{Attribute, DType, Tensor};
 use lodstone_schema::{Code, Finding};
 use lodstone_store::Blob;
 
 use super::bins::Bins;
-use super::sizes::Size;
 use super::windows::{Divisor, Padding, Pads, Rounding, Windows, spatial_dims};
 use super::{Graph, Value, int, ints, text};
 
@@ -26,7 +24,7 @@ pub(crate) struct Pool {
     /// The spatial dims, if they are known.
     dims: Option<Vec<i64>>,
     rounding: Rounding,
-    /// What the mean of a window without elements is.
+    /// What a window without elements has.
     empty: Empty,
     /// Whether the runtime adds padding for one window in each stride, because it depends on unknown dims.
     is_same: bool,
@@ -66,7 +64,7 @@ impl Pool {
         Self { windows, whole, native, dims, rounding, empty: Empty::Zero, is_same: false }
     }
 
-    /// Returns the pool with another mean of windows without elements.
+    /// Returns the pool with another convention of windows without elements.
     pub(crate) fn with_empty(self, empty: Empty) -> Self {
         Self { empty, ..self }
     }
@@ -103,8 +101,6 @@ impl Pool {
     /// # Errors
     /// If the dims are unknown.
     pub(crate) fn as_many_as_elements(x: &Value, windows: Windows) -> Outcome<Self> {
-        let unknown =
-            || Finding::new(Code::UnknownDims, "the dims must be known for these windows");
         let dims = spatial_dims(x).ok_or_else(unknown)?;
         Ok(Self::of(windows.as_many_as_elements(&dims)?, windows, Some(dims), Rounding::Down))
     }
@@ -116,9 +112,7 @@ impl Pool {
     pub(crate) fn whole(&self) -> Outcome<&Windows> {
         let is_counted = self.rounding == Rounding::UpInside && !self.windows.begin_inside();
         match self.is_same || is_counted && self.dims.is_none() {
-            true => {
-                Err(Finding::new(Code::UnknownDims, "the dims must be known for these windows"))
-            }
+            true => Err(unknown()),
             false => Ok(&self.whole),
         }
     }
@@ -135,8 +129,9 @@ impl Pool {
             return Ok(!self.windows.is_native() || !self.windows.begin_inside());
         };
         for (window, dim) in self.windows.over(dims)? {
-            let count = window.count(dim, self.rounding)?;
-            if (0..count).any(|number| window.inside(number, dim).is_empty()) {
+            // The first ones may lie before the image, and the last ones behind it.
+            let last = window.count(dim, self.rounding)? - 1;
+            if [0, last].into_iter().any(|number| window.inside(number, dim).is_empty()) {
                 return Ok(true);
             }
         }
@@ -151,16 +146,13 @@ impl Pool {
 
     /// Returns, along each dim, the places of the elements of the image in each window.
     fn places(&self) -> Outcome<Vec<Vec<Vec<i64>>>> {
-        let unknown =
-            || Finding::new(Code::UnknownDims, "the dims must be known for these windows");
         let each = self.windows.over(self.dims.as_ref().ok_or_else(unknown)?)?;
         let each = each.map(|(window, dim)| {
-            let count = window.count(dim, self.rounding)?;
             let places = |number: i64| {
                 let places = (0..window.kernel()).map(|tap| window.place(number, tap));
                 places.filter(|place| (0..dim).contains(place)).collect()
             };
-            Ok((0..count).map(places).collect())
+            Ok(window.numbers(dim, self.rounding)?.map(places).collect())
         });
         each.collect()
     }
@@ -187,12 +179,18 @@ impl Pool {
     }
 }
 
+/// The finding of windows that follow from dims.
+fn unknown() -> Finding {
+    Finding::new(Code::UnknownDims, "the dims must be known for these windows")
+}
+
 /// What the mean and the maximum of a window without elements of the image are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Empty {
     /// 0, and the lowest number of the type.
     Zero,
-    /// The lowest number of 32 bits, whatever the type, and 0, divided by the number of its elements: NaN, unless that is negative.
+    /// 0, divided by the number of its elements, which is NaN unless that is negative; and the lowest number of 32 bits,
+    /// whatever the type.
     Quotient,
 }
 
@@ -257,12 +255,9 @@ impl Graph {
             return self.maxima_of(x, &bins);
         };
         let [y, places] = self.emit_all("MaxPool", &[Some(x)], windows.of_pools(*is_ceil))?;
-        let mut plane = Size::Known(1);
-        for axis in 2..x.rank()?.number() {
-            let dim = self.size_of(x, axis)?;
-            plane = self.product_of(&plane, &dim)?;
-        }
         // ONNX's places count through all images.
+        let plane = self.sizes_of(x)?.split_off(2);
+        let plane = self.product_of_all(&plane)?;
         let plane = self.scalar_of(&plane)?;
         let places = self.call("Mod", &[&places, &plane], [])?;
         Ok([y, places])

@@ -137,6 +137,11 @@ impl Graph {
         self.both(left, right, i64::checked_mul, "Mul")
     }
 
+    /// Returns the product of all sizes.
+    pub(crate) fn product_of_all(&mut self, sizes: &[Size]) -> Made<Size> {
+        sizes.iter().try_fold(Size::Known(1), |all, size| self.product_of(&all, size))
+    }
+
     /// Returns a size divided by a positive number, rounded down.
     pub(crate) fn quotient_of(&mut self, size: &Size, by: i64) -> Made<Size> {
         self.both(size, &Size::Known(by), i64::checked_div_euclid, "Div")

@@ -1,8 +1,11 @@
 #![expect(clippy::expect_used, clippy::indexing_slicing, reason = "a panic fails the test")]
 
 use lodstone_model::{DType, Dim};
+use lodstone_schema::Code;
 use lodstone_schema::onnx::infer::ValueInfo;
 
+use super::pools::{Empty, Pool};
+use super::windows::{Divisor, Pads, Rounding, Windows};
 use super::{Graph, Value, ints};
 
 fn floats(name: &str, dims: &[u64]) -> Value {
@@ -104,4 +107,23 @@ fn a_program_declares_the_lowest_opset_of_its_operators() {
     graph.call("Acos", &[&x], []).expect("emitted");
     graph.take_back();
     assert_eq!(graph.versions(), Ok((21, 10)), "removed operators need no version");
+}
+
+#[test]
+fn windows_without_a_bound_are_errors() {
+    const MOST: i64 = i32::MAX as i64;
+    let mut graph = Graph::default();
+    let windows = |kernel: i64, pad: i64| {
+        Windows::of_pool(&[kernel; 2], &[1; 2], &Pads::both(&[pad; 2])).expect("windows")
+    };
+    let error = graph.columns(&floats("x", &[1, 1, 2, 2]), &windows(MOST, MOST)).expect_err("taps");
+    assert!(error.message.contains("elements of a window"), "{error}");
+    // As many windows as elements: none of them is computed, or listed, one by one.
+    let x = floats("x", &[1, 1, 1 << 40, 1 << 40]);
+    let pool = Pool::new(&x, windows(3, 3), Rounding::Down).expect("a pool");
+    let error = graph.max_pool_with_places(&x, &pool).expect_err("windows");
+    assert_eq!(error.code, Code::Limit, "{error}");
+    let pool = pool.with_empty(Empty::Quotient);
+    let error = graph.mean_pool(&x, &pool, Divisor::Inside).expect_err("windows");
+    assert_eq!(error.code, Code::Limit, "{error}");
 }

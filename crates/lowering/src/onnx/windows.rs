@@ -229,6 +229,11 @@ impl Window {
         }
     }
 
+    /// Returns the numbers of the windows, which are computed one by one.
+    pub(crate) fn numbers(self, dim: i64, rounding: Rounding) -> Outcome<Range<i64>> {
+        all(self.count(dim, rounding)?)
+    }
+
     /// Returns the element that a tap of a window meets: in the padding, it is negative, or at least the dim. The numbers of
     /// windows are small.
     pub(crate) fn place(self, number: i64, tap: i64) -> i64 {
@@ -582,6 +587,15 @@ impl Graph {
         let inputs = [Some(x), Some(weight)].into_iter().chain(bias.map(Some));
         let [y] = self.emit_all(kind, &inputs.collect::<Vec<_>>(), attributes)?;
         Ok(y)
+    }
+}
+
+/// Fails unless images `[batch, channels, ..]` have a number of spatial axes.
+pub(crate) fn check_images(x: &Value, spatial: usize) -> Outcome<()> {
+    let rank = x.rank()?;
+    match rank.count() == spatial + 2 {
+        true => Ok(()),
+        false => Err(format!("expected images of rank {}, found {rank}", spatial + 2).into()),
     }
 }
 

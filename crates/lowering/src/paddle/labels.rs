@@ -21,8 +21,7 @@ fn align(op: &mut Operator<'_>) -> Outcome {
     let lengths = op.cast(&lengths, DType::Int64)?;
     let lengths = op.reshape(&lengths, &[-1, 1])?;
     let count = op.extent(&x, 1)?;
-    let (zero, one) = (op.long(0), op.long(1));
-    let numbers = op.call("Range", &[&zero, &count, &one], [])?;
+    let numbers = op.counting(&count, DType::Int64)?;
     let mut is_kept = op.call("Less", &[&numbers, &lengths], [])?;
     let blank = op.number(x.dtype(), blank as f64)?;
     let is_blank = op.call("Equal", &[&x, &blank], [])?;

@@ -195,8 +195,7 @@ fn sequence_mask(op: &mut Operator<'_>) -> Outcome {
             op.reduce("ReduceMax", &list, &[0], false)?
         }
     };
-    let (zero, one) = (op.long(0), op.long(1));
-    let numbers = op.call("Range", &[&zero, &end, &one], [])?;
+    let numbers = op.counting(&end, DType::Int64)?;
     let lengths = op.unsqueeze(&lengths, &[-1])?;
     let y = op.call("Less", &[&numbers, &lengths], [])?;
     let y = op.cast(&y, dtype)?;

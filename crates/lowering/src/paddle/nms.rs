@@ -61,8 +61,7 @@ impl Candidates {
         } else {
             let axis = if is_by_class { 0 } else { 1 };
             let count = op.extent(&scores, axis)?;
-            let (zero, one) = (op.long(0), op.long(1));
-            let classes = op.call("Range", &[&zero, &count, &one], [])?;
+            let classes = op.counting(&count, DType::Int64)?;
             let background = op.long(background);
             let is_background = op.call("Equal", &[&classes, &background], [])?;
             let behind: &[i64] = if is_by_class { &[1, 2] } else { &[1] };
@@ -98,8 +97,7 @@ impl Candidates {
                 return Err(Finding::from(what).about_slot("BBoxes"));
             }
         };
-        let (zero, one) = (op.long(0), op.long(1));
-        let numbers = op.call("Range", &[&zero, &images, &one], [])?;
+        let numbers = op.counting(&images, DType::Int64)?;
         let column = op.unsqueeze(&numbers, &[1])?;
         // [images, boxes]
         let is_own = op.call("Equal", &[&column, &own], [])?;
@@ -275,10 +273,7 @@ fn matrix_nms(op: &mut Operator<'_>) -> Outcome {
     };
     // Only better boxes lower a score.
     let count = op.extent(&scores, 2)?;
-    let numbers = {
-        let (zero, one) = (op.long(0), op.long(1));
-        op.call("Range", &[&zero, &count, &one], [])?
-    };
+    let numbers = op.counting(&count, DType::Int64)?;
     let own_number = op.unsqueeze(&numbers, &[1])?;
     let is_better = op.call("Less", &[&numbers, &own_number], [])?;
     let decay = op.choose(&is_better, &decay, &one)?;

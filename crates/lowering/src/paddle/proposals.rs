@@ -121,8 +121,7 @@ fn collect(op: &mut Operator<'_>) -> Outcome {
     let images = op.gather(&images, &best, 0)?;
     // By image, then by score.
     let number = op.extent(&best, 0)?;
-    let (zero, one) = (op.long(0), op.long(1));
-    let ranks = op.call("Range", &[&zero, &number, &one], [])?;
+    let ranks = op.counting(&number, DType::Int64)?;
     let keys = op.mul(&images, &number)?;
     let keys = op.add(&keys, &ranks)?;
     let [_, order] = op.highest(&keys, None, false)?;

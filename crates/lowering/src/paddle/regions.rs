@@ -28,8 +28,7 @@ impl Operator<'_> {
     /// The image of a row is the number of images that end before it.
     fn images_by_ends(&mut self, rows: &Value, ends: &Value) -> Outcome<Value> {
         let count = self.extent(rows, 0)?;
-        let (zero, one) = (self.long(0), self.long(1));
-        let numbers = self.call("Range", &[&zero, &count, &one], [])?;
+        let numbers = self.counting(&count, DType::Int64)?;
         let column = self.unsqueeze(&numbers, &[1])?;
         let is_after = self.call("GreaterOrEqual", &[&column, ends], [])?;
         let is_after = self.cast(&is_after, DType::Int64)?;

@@ -6,9 +6,7 @@
 use lodstone_model::DType;
 
 use super::operator::{Operator, Outcome, Rule};
-use super::sequences::{
-    Steps, compress, counted, ends_of, lengths, longest, offsets, starts, with_row,
-};
+use super::sequences::{Steps, compress, ends_of, lengths, longest, offsets, starts, with_row};
 use crate::onnx::{Graph, Value, int};
 
 pub(super) const RULES: &[(&str, Rule)] = &[
@@ -149,7 +147,7 @@ pub(super) fn pad(op: &mut Operator<'_>) -> Outcome {
         -1 => longest(graph, &lengths, 0)?,
         _ => graph.long(length),
     };
-    let steps = counted(graph, &count)?;
+    let steps = graph.counting(&count, DType::Int64)?;
     let steps = graph.unsqueeze(&steps, &[0])?;
     let (ends, starts) = (graph.unsqueeze(&lengths, &[1])?, graph.unsqueeze(&starts, &[1])?);
     let has = graph.call("Less", &[&steps, &ends], [])?;
@@ -174,7 +172,7 @@ fn unpad(op: &mut Operator<'_>) -> Outcome {
     let graph = &mut **op;
     let dims = graph.call("Shape", &[&x], [])?;
     let (sequences, width) = (graph.gather_scalar(&dims, 0)?, graph.gather_scalar(&dims, 1)?);
-    let numbers = counted(graph, &sequences)?;
+    let numbers = graph.counting(&sequences, DType::Int64)?;
     let starts = graph.mul(&numbers, &width)?;
     let is_long = graph.call("Greater", &[&lengths, &width], [])?;
     let starts = op.poisoned(&is_long, &starts)?;
@@ -372,7 +370,7 @@ fn merge(op: &mut Operator<'_>) -> Outcome {
     let before = offsets(graph, &ones)?;
     let own = starts(graph, &before)?;
     let all = graph.call("Size", &[&mask], [])?;
-    let numbers = counted(graph, &all)?;
+    let numbers = graph.counting(&all, DType::Int64)?;
     let count = graph.gather_scalar(&before, -1)?;
     let others = graph.sub(&numbers, &own)?;
     let others = graph.add(&others, &count)?;

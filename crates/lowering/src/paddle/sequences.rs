@@ -47,12 +47,6 @@ pub(super) fn longest(graph: &mut Graph, lengths: &Value, least: i64) -> Outcome
     graph.reduce("ReduceMax", &all, &[0], false)
 }
 
-/// Returns the integers from 0 to a scalar (exclusive).
-pub(super) fn counted(graph: &mut Graph, end: &Value) -> Outcome<Value> {
-    let (zero, one) = (graph.long(0), graph.long(1));
-    graph.call("Range", &[&zero, end, &one], [])
-}
-
 /// Returns the elements at which a mask of the same dims is true.
 pub(super) fn compress(graph: &mut Graph, value: &Value, mask: &Value) -> Outcome<Value> {
     let (value, mask) = (graph.reshape(value, &[-1])?, graph.reshape(mask, &[-1])?);
@@ -86,7 +80,7 @@ impl Steps {
         least: i64,
     ) -> Outcome<Self> {
         let count = longest(graph, &lengths, least)?;
-        let steps = counted(graph, &count)?;
+        let steps = graph.counting(&count, DType::Int64)?;
         let steps = graph.unsqueeze(&steps, &[0])?;
         let column = graph.unsqueeze(&lengths, &[1])?;
         let has = graph.call("Less", &[&steps, &column], [])?;
@@ -109,7 +103,7 @@ impl Steps {
     pub(super) fn numbers(&self, graph: &mut Graph) -> Outcome<Value> {
         let dims = graph.call("Shape", &[&self.has], [])?;
         let sequences = graph.gather_scalar(&dims, 0)?;
-        let numbers = counted(graph, &sequences)?;
+        let numbers = graph.counting(&sequences, DType::Int64)?;
         let numbers = graph.unsqueeze(&numbers, &[1])?;
         let numbers = graph.call("Expand", &[&numbers, &dims], [])?;
         compress(graph, &numbers, &self.has)
@@ -130,7 +124,7 @@ impl Steps {
         let dims = graph.concat(&[&all, &dims], 0)?;
         let flat = graph.call("Reshape", &[x, &dims], [])?;
         let all = graph.call("Size", &[&self.has], [])?;
-        let places = counted(graph, &all)?;
+        let places = graph.counting(&all, DType::Int64)?;
         let places = compress(graph, &places, &self.has)?;
         graph.gather(&flat, &places, 0)
     }
@@ -258,7 +252,7 @@ fn add_positions(op: &mut Operator<'_>) -> Outcome {
         }
         ([], 3) => {
             let steps = op.extent(&x, 1)?;
-            counted(op, &steps)?
+            op.counting(&steps, DType::Int64)?
         }
         (lod, rank) => {
             let levels = lod.len();
@@ -291,7 +285,7 @@ fn waves(graph: &mut Graph, positions: &Value, width: &Value) -> Outcome<Value> 
     let first = graph.sub(&two, &half)?;
     let first = graph.call("Max", &[&first, &zero], [])?;
     let count = graph.gather_scalar(&half, 0)?;
-    let numbers = counted(graph, &count)?;
+    let numbers = graph.counting(&count, DType::Int64)?;
     let numbers = graph.add(&numbers, &first)?;
     let [numbers, most, positions] =
         [&numbers, &most, positions].map(|value| graph.cast(value, DType::Float64));

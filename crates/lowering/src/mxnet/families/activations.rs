@@ -165,8 +165,7 @@ fn softmax(node: &mut Node<'_>, form: Form) -> Outcome {
 /// Returns which elements along an axis are among the first ones; `lengths` has the other dims.
 fn within(node: &mut Node<'_>, x: &Value, lengths: &Value, axis: i64) -> Outcome {
     let count = node.extent(x, axis)?;
-    let (zero, one) = (node.long(0), node.long(1));
-    let places = node.call("Range", &[&zero, &count, &one], [])?;
+    let places = node.counting(&count, DType::Int64)?;
     let places = node.along(&places, axis, rank(x)?)?;
     let lengths = node.cast(lengths, DType::Int64)?;
     let lengths = node.unsqueeze(&lengths, &[axis])?;

@@ -277,11 +277,8 @@ fn variance(node: &mut Node<'_>, takes_root: bool) -> Outcome {
     let square = node.mul(&distance, &distance)?;
     let mut y = reduced(node, "ReduceMean", &square, &axes, keeps)?;
     if correction != 0 {
-        let mut count = Size::Known(1);
-        for axis in &axes {
-            let dim = node.size_of(&x, *axis)?;
-            count = node.product_of(&count, &dim)?;
-        }
+        let dims = axes.iter().map(|axis| node.size_of(&x, *axis)).collect::<Outcome<Vec<_>>>()?;
+        let count = node.product_of_all(&dims)?;
         let rest = node.difference_of(&count, &Size::Known(correction))?;
         let (count, rest) = (node.scalar_of(&count)?, node.scalar_of(&rest)?);
         let (count, rest) = (node.cast(&count, y.dtype())?, node.cast(&rest, y.dtype())?);

@@ -35,8 +35,7 @@ fn mask(node: &mut Node<'_>) -> Outcome {
     let (x, lengths, axis) = operands(node)?;
     let Some(lengths) = lengths else { return Ok(x) };
     let count = node.extent(&x, axis)?;
-    let (zero, one) = (node.long(0), node.long(1));
-    let places = node.call("Range", &[&zero, &count, &one], [])?;
+    let places = node.counting(&count, DType::Int64)?;
     let rank = rank(&x)?;
     let places = node.along(&places, axis, rank)?;
     let lengths = node.along(&lengths, 1 - axis, rank)?;

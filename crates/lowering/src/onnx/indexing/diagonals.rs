@@ -1,5 +1,6 @@
 //! Diagonals of matrices.
 
+use lodstone_model::DType;
 use lodstone_schema::Finding;
 
 use super::{BEYOND, Made};
@@ -57,8 +58,7 @@ impl Graph {
                 let (rows, columns) = (self.dim(&part, 0)?, self.dim(&part, 1)?);
                 let count = self.call("Min", &[&rows, &columns], [])?;
                 let count = self.reshape(&count, &[])?;
-                let (zero, one) = (self.long(0), self.long(1));
-                let numbers = self.call("Range", &[&zero, &count, &one], [])?;
+                let numbers = self.counting(&count, DType::Int64)?;
                 let numbers = self.unsqueeze(&numbers, &[1])?;
                 // [count, 2]
                 let places = self.concat(&[&numbers, &numbers], 1)?;
@@ -81,8 +81,7 @@ impl Graph {
         let rank = required::rank(x)? + 1;
         let ([rows, columns], [row, column]) = (two_axes(rank, axes)?, first(offset)?);
         let count = self.extent(x, -1)?;
-        let (zero, one) = (self.long(0), self.long(1));
-        let along = self.call("Range", &[&zero, &count, &one], [])?;
+        let along = self.counting(&count, DType::Int64)?;
         let down = self.unsqueeze(&along, &[1])?;
         let is_diagonal = self.call("Equal", &[&down, &along], [])?;
         // [.., 1, n]

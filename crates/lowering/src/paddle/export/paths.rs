@@ -10,7 +10,7 @@ use lodstone_schema::paddle::EMPTY;
 use super::walk::{Own, Site, Walk};
 use crate::onnx::{Graph, Value, int, ints};
 use crate::paddle::operator::Outcome;
-use crate::paddle::sequences::{Steps, counted, steps_first};
+use crate::paddle::sequences::{Steps, steps_first};
 
 pub(super) const OPERATORS: &[(&str, Own)] = &[("crf_decoding", |walk, site| decode(walk, site))];
 
@@ -62,7 +62,7 @@ fn has_label(graph: &mut Graph, emission: &Value, lengths: &Value) -> Outcome<Va
     let lengths = graph.reshape(&lengths, &[-1, 1])?;
     let dims = graph.call("Shape", &[emission], [])?;
     let count = graph.gather_scalar(&dims, 1)?;
-    let numbers = counted(graph, &count)?;
+    let numbers = graph.counting(&count, DType::Int64)?;
     graph.call("Less", &[&numbers, &lengths], [])
 }
 
@@ -101,9 +101,9 @@ fn best(walk: &mut Walk<'_>, scores: &Value, has: &Value, transition: &Value) ->
     let pairs = graph.slice(transition, 0, 2, i64::MAX)?;
     let dims = graph.call("Shape", &[&scores], [])?;
     let count = graph.gather_scalar(&dims, 0)?;
-    let numbers = counted(graph, &count)?;
+    let numbers = graph.counting(&count, DType::Int64)?;
     let count = graph.gather_scalar(&dims, 2)?;
-    let same = counted(graph, &count)?;
+    let same = graph.counting(&count, DType::Int64)?;
     let dims = graph.slice(&dims, 0, 1, i64::MAX)?;
     let initial = graph.filled_as(scores.dtype(), 0.0, &dims)?;
 

@@ -55,9 +55,8 @@ fn attended(node: &mut Node<'_>, [query, key, value]: [&Value; 3], scores: &Scor
     let least = node.number(all.dtype(), lowest(all.dtype()))?;
     if scores.causal {
         let (queries, keys) = (node.extent(&all, last - 1)?, node.extent(&all, last)?);
-        let (zero, one) = (node.long(0), node.long(1));
-        let rows = node.call("Range", &[&zero, &queries, &one], [])?;
-        let columns = node.call("Range", &[&zero, &keys, &one], [])?;
+        let rows = node.counting(&queries, DType::Int64)?;
+        let columns = node.counting(&keys, DType::Int64)?;
         let (rows, columns) = (node.unsqueeze(&rows, &[1])?, node.unsqueeze(&columns, &[0])?);
         let keeps = node.call("GreaterOrEqual", &[&rows, &columns], [])?;
         all = node.choose(&keeps, &all, &least)?;

@@ -204,8 +204,7 @@ fn repeated_places(node: &mut Node<'_>, repeats: &Value) -> Outcome {
     let axis = node.long(0);
     let ends = node.call("CumSum", &[&repeats, &axis], [])?;
     let total = node.reduce("ReduceSum", &repeats, &[0], false)?;
-    let (zero, one) = (node.long(0), node.long(1));
-    let places = node.call("Range", &[&zero, &total, &one], [])?;
+    let places = node.counting(&total, DType::Int64)?;
     let places = node.unsqueeze(&places, &[1])?;
     let passed = node.call("LessOrEqual", &[&ends, &places], [])?;
     let passed = node.cast(&passed, DType::Int64)?;
@@ -233,8 +232,7 @@ fn embedding_bag(node: &mut Node<'_>) -> Outcome<Vec<Value>> {
     }
     // [bags, rows]: whether a row belongs to a bag.
     let size = node.extent(&indices, 0)?;
-    let (zero, one) = (node.long(0), node.long(1));
-    let places = node.call("Range", &[&zero, &size, &one], [])?;
+    let places = node.counting(&size, DType::Int64)?;
     let places = node.unsqueeze(&places, &[0])?;
     let end = node.reshape(&size, &[1])?;
     let later = node.slice(&starts, 0, 1, crate::torch::node::BEYOND)?;

@@ -247,8 +247,7 @@ fn cumsum(node: &mut Node<'_>) -> Outcome {
 /// The places up to each place of an axis: `[n, n]`, true where the column is not after the row.
 fn until(node: &mut Node<'_>, x: &Value, axis: i64) -> Outcome {
     let size = node.extent(x, axis)?;
-    let (zero, one) = (node.long(0), node.long(1));
-    let places = node.call("Range", &[&zero, &size, &one], [])?;
+    let places = node.counting(&size, DType::Int64)?;
     let (rows, columns) = (node.unsqueeze(&places, &[1])?, node.unsqueeze(&places, &[0])?);
     node.call("GreaterOrEqual", &[&rows, &columns], [])
 }
