@@ -97,27 +97,36 @@ impl<'m, D: Dialect<'m>> Frame<'m, D> {
         condition: &Value,
         mut body: impl FnMut(&mut Self, bool) -> Step<Vec<Value>>,
     ) -> Step<Vec<Value>> {
-        let (mut attributes, mut results) = (Vec::new(), Vec::new());
-        for (is_then, branch) in [(true, "then_branch"), (false, "else_branch")] {
-            let (ops, made) = self.apart(name, |frame| body(frame, is_then))?;
-            let block = self.block(name, &[], ops, &made)?;
-            attributes.push(Attribute { name: branch.to_owned(), value: block });
-            results.push(made);
-        }
-        let [then, other] = results.as_slice() else {
-            return Err(Finding::internal("a branch was lost").into());
-        };
+        let (ops, results) = self.apart(name, |frame| body(frame, true))?;
+        let then = (self.block(name, &[], ops, &results)?, results);
+        let (ops, results) = self.apart(name, |frame| body(frame, false))?;
+        let other = (self.block(name, &[], ops, &results)?, results);
+        self.branch(condition, then, other)
+    }
+
+    /// Emits a choice between two blocks with their results, which have the same types.
+    pub(crate) fn branch(
+        &mut self,
+        condition: &Value,
+        (then_block, then): (AttributeValue, Vec<Value>),
+        (else_block, other): (AttributeValue, Vec<Value>),
+    ) -> Step<Vec<Value>> {
         if then.len() != other.len() {
             let (then, other) = (then.len(), other.len());
             return Err(format!("the branches have {then} and {other} results").into());
         }
-        let common = |(a, b): (&Value, &Value)| {
+        let mut infos = Vec::new();
+        for (index, (a, b)) in then.iter().zip(&other).enumerate() {
+            let dtype = |value: &Value| value.value_type().tensor_type().map(|it| it.dtype);
             let common = common_type(a.value_type(), b.value_type());
-            let common = common.filter(|_| a.dtype() == b.dtype());
-            let other = || format!("the branches return {} and {}", a.dtype(), b.dtype());
-            Ok(ValueInfo::from(common.ok_or_else(other)?))
-        };
-        let infos = then.iter().zip(other).map(common).collect::<Result<Vec<_>, Finding>>()?;
+            let common = common.filter(|_| dtype(a) == dtype(b)).ok_or_else(|| {
+                let (a, b) = (a.dtype(), b.dtype());
+                format!("expected one type of result {index} from both branches, found {a} and {b}")
+            })?;
+            infos.push(ValueInfo::from(common));
+        }
+        let attributes = [("then_branch", then_block), ("else_branch", else_block)]
+            .map(|(name, value)| Attribute { name: name.to_owned(), value });
         Ok(self.graph.emit_typed("If", &[Some(condition)], attributes, infos))
     }
 

@@ -26,6 +26,7 @@
 //! [`Frame::coverage`], all operators are tried, and what fails for unknown dims counts as supported.
 
 pub(crate) mod control;
+mod scope;
 #[cfg(test)]
 #[path = "../../tests/frame/mod.rs"]
 mod tests;
@@ -33,6 +34,7 @@ pub(crate) mod views;
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap, HashSet};
+use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
@@ -44,9 +46,16 @@ use lodstone_schema::{Code, Finding, Findings, Origin, Origins};
 use crate::OperatorCoverage;
 use crate::onnx::required::check_size;
 use crate::onnx::{Graph, Value, blocks};
+pub(crate) use scope::{Scope, Variables};
 
-/// The maximum depth of subgraphs, as in ONNX's checker.
+/// The maximum depth of subgraphs, the main graph included, as in ONNX's checker.
 const MAX_DEPTH: usize = 64;
+
+/// The number of operators that may always be translated, however small the program is.
+const MIN_WORK: u64 = 1 << 12;
+
+/// The problem of a program whose loops in loops are translated again and again.
+const TOO_MUCH: &str = "the loops of the program are nested too deep";
 
 /// What a dialect says about its programs.
 pub(crate) trait Dialect<'m>: Sized {
@@ -58,6 +67,14 @@ pub(crate) trait Dialect<'m>: Sized {
 
     /// What its programs are called in messages.
     const PROGRAM: &'static str;
+
+    /// What the main block is called in messages, and what the others are called before their numbers.
+    const MAIN: &'static str = "the graph";
+    const INNER: &'static str = "subgraph";
+
+    /// How many operators may be translated for each operator of the program, in dialects that translate a block several
+    /// times.
+    const MAX_WORK: u64 = u64::MAX;
 
     /// Whether programs may leave dims open that are given when they run: a rule that fails for operands with such dims
     /// says nothing about coverage.
@@ -80,6 +97,13 @@ pub(crate) trait Dialect<'m>: Sized {
         op: &'m Op,
         scope: &mut Scope<Self::Item>,
     ) -> Step;
+
+    /// Returns the name from which those of the ONNX operators of an operator are derived; `None` to keep that of the
+    /// operator before it.
+    fn base(op: &Op) -> Option<&str> {
+        let base = if op.name.is_empty() { op.writes().next() } else { Some(&*op.name) };
+        base.or(Some(&op.kind)) // An operator without a name or results.
+    }
 
     /// Returns the names to which an operator assigns.
     fn changed(op: &Op) -> impl Iterator<Item = &str> {
@@ -123,6 +147,14 @@ impl From<&str> for Halt {
 }
 
 impl Halt {
+    /// Returns the halt with a context before its message.
+    pub(crate) fn within(self, context: impl fmt::Display) -> Self {
+        match self {
+            Self::Finding(finding) => Self::Finding(finding.within(context)),
+            Self::Failed => Self::Failed,
+        }
+    }
+
     /// Returns the halt with an operand that it concerns.
     pub(crate) fn about_input(self, index: usize) -> Self {
         match self {
@@ -132,112 +164,22 @@ impl Halt {
     }
 }
 
-/// What a name of a program stands for.
-#[derive(Clone, Debug)]
-enum Bound<T> {
-    Item(T),
-    /// It cannot be used, for this reason.
-    Unusable(Finding),
-    /// The result of an operator that could not be translated.
-    Failed,
-}
-
-/// What the names of a block stand for.
-#[derive(Clone, Debug)]
-pub(crate) struct Scope<T>(HashMap<String, Bound<T>>);
-
-impl<T> Default for Scope<T> {
-    fn default() -> Self {
-        Self(HashMap::new())
-    }
-}
-
-impl<T> FromIterator<(String, T)> for Scope<T> {
-    fn from_iter<I: IntoIterator<Item = (String, T)>>(items: I) -> Self {
-        Self(items.into_iter().map(|(name, item)| (name, Bound::Item(item))).collect())
-    }
-}
-
-impl<T> Scope<T> {
-    /// Binds a name; a later item replaces an earlier one.
-    pub(crate) fn bind(&mut self, name: &str, item: T) {
-        self.0.insert(name.to_owned(), Bound::Item(item));
-    }
-
-    /// Marks a name that cannot be used.
-    pub(crate) fn refuse(&mut self, name: &str, why: Finding) {
-        self.0.insert(name.to_owned(), Bound::Unusable(why));
-    }
-
-    /// Marks the result of an operator that could not be translated.
-    pub(crate) fn fail(&mut self, name: &str) {
-        self.0.insert(name.to_owned(), Bound::Failed);
-    }
-
-    /// Returns an item, if the name has a usable one.
-    pub(crate) fn get(&self, name: &str) -> Option<&T> {
-        match self.0.get(name)? {
-            Bound::Item(item) => Some(item),
-            Bound::Unusable(_) | Bound::Failed => None,
-        }
-    }
-
-    /// Returns an item to change, if the name has a usable one.
-    pub(crate) fn get_mut(&mut self, name: &str) -> Option<&mut T> {
-        match self.0.get_mut(name)? {
-            Bound::Item(item) => Some(item),
-            Bound::Unusable(_) | Bound::Failed => None,
-        }
-    }
-
-    /// Returns an item; `None` if nothing has the name.
-    ///
-    /// # Errors
-    /// If the item cannot be used.
-    pub(crate) fn find(&self, name: &str) -> Step<Option<&T>> {
-        match self.0.get(name) {
-            Some(Bound::Item(item)) => Ok(Some(item)),
-            Some(Bound::Unusable(finding)) => Err(finding.clone().into()),
-            Some(Bound::Failed) => Err(Halt::Failed),
-            None => Ok(None),
-        }
-    }
-
-    /// Returns an item.
-    ///
-    /// # Errors
-    /// If there is none, or it cannot be used.
-    pub(crate) fn item(&self, name: &str) -> Step<&T> {
-        self.find(name)?.ok_or_else(|| format!("{} has no value", quoted(name)).into())
-    }
-
-    /// Returns all usable items.
-    pub(crate) fn items(&self) -> impl Iterator<Item = (&str, &T)> {
-        self.0.iter().filter_map(|(name, bound)| match bound {
-            Bound::Item(item) => Some((name.as_str(), item)),
-            Bound::Unusable(_) | Bound::Failed => None,
-        })
-    }
-}
-
 /// The place of an operator.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct At {
-    /// The part of the model: [`MAIN`], or a program that runs before.
+    /// The part of the model: [`Dialect::MAIN`], or a program that runs before.
     pub(crate) part: &'static str,
     /// The index of the block, and the index of the operator in it.
     pub(crate) block: usize,
     pub(crate) number: usize,
 }
 
-/// The main program, as messages name it.
-pub(crate) const MAIN: &str = "the graph";
-
 impl At {
-    fn place(self, op: &Op) -> String {
+    /// Returns the place for messages, in which other blocks than the first have the name `inner` and a number.
+    pub(crate) fn place(self, inner: &str, op: &Op) -> String {
         match self.block {
             0 => place_of(self.part, self.number, op),
-            block => place_of(&format!("subgraph {block}"), self.number, op),
+            block => place_of(&format!("{inner} {block}"), self.number, op),
         }
     }
 }
@@ -261,7 +203,12 @@ pub(crate) struct Frame<'m, D: Dialect<'m>> {
     pub(crate) swapped: HashMap<String, String>,
     /// What only this dialect needs.
     pub(crate) dialect: D,
+    /// The origins of values of other blocks than the main one, in dialects whose variables have such.
+    pub(crate) origins: Origins,
+    /// The depth of the block that is translated, the main one included.
     depth: usize,
+    /// The number of operators that may still be translated.
+    work: u64,
     covered: Option<BTreeMap<(usize, usize), OperatorCoverage>>,
 }
 
@@ -271,12 +218,26 @@ impl<'m, D: Dialect<'m>> Frame<'m, D> {
     /// # Errors
     /// If there is none.
     pub(crate) fn begin(model: &'m Model, dialect: D, covers: bool) -> Result<Self, Findings> {
-        let found = model.main().and_then(|program| Some((program, program.blocks.first()?)));
+        Self::of_program(model, model.main(), dialect, covers)
+    }
+
+    /// Starts to translate a program in place of the main one of a model.
+    ///
+    /// # Errors
+    /// If there is none.
+    pub(crate) fn of_program(
+        model: &'m Model,
+        program: Option<&'m Program>,
+        dialect: D,
+        covers: bool,
+    ) -> Result<Self, Findings> {
+        let found = program.and_then(|program| Some((program, program.blocks.first()?)));
         let Some((program, main)) = found else {
             let mut findings = Findings::default();
             findings.add("the model", "expected a program, found none");
             return Err(findings);
         };
+        let ops = program.ops().count() as u64;
         let mut frame = Self {
             model,
             program,
@@ -289,7 +250,9 @@ impl<'m, D: Dialect<'m>> Frame<'m, D> {
             findings: Findings::default(),
             swapped: HashMap::new(),
             dialect,
-            depth: 0,
+            origins: Origins::default(),
+            depth: 1,
+            work: ops.saturating_mul(D::MAX_WORK).max(MIN_WORK),
             covered: covers.then(BTreeMap::new),
         };
         frame.graph.names.take("");
@@ -352,7 +315,10 @@ impl<'m, D: Dialect<'m>> Frame<'m, D> {
     /// Returns the operators of a block.
     pub(crate) fn steps(&self, block: usize) -> Vec<(At, &'m Op)> {
         let ops = self.program.blocks.get(block).map_or(&[][..], |block| &block.ops);
-        ops.iter().enumerate().map(|(number, op)| (At { part: MAIN, block, number }, op)).collect()
+        ops.iter()
+            .enumerate()
+            .map(|(number, op)| (At { part: D::MAIN, block, number }, op))
+            .collect()
     }
 
     /// Returns which operators outputs depend on.
@@ -399,26 +365,23 @@ impl<'m, D: Dialect<'m>> Frame<'m, D> {
     pub(crate) fn operators(&mut self, steps: Vec<(At, &'m Op)>, scope: &mut Scope<D::Item>) {
         for (at, op) in steps {
             let before = self.graph.ops.len();
-            let base = if op.name.is_empty() { op.writes().next() } else { Some(&*op.name) };
-            self.graph.begin(base.unwrap_or(&op.kind)); // An operator without a name or results.
-            let outcome = match D::rule(op) {
-                Ok(rule) => guarded(|| D::apply(self, rule, at, op, scope)),
-                Err(finding) => Err(Finding { code: Code::NoEquivalent, ..finding }.into()),
-            };
-            let finding = match outcome {
-                Ok(()) => None,
-                Err(halt) => {
-                    self.graph.take_back();
-                    D::changed(op).for_each(|name| scope.fail(name));
-                    match halt {
-                        Halt::Finding(finding) => Some(finding),
-                        Halt::Failed => None,
-                    }
+            let base = D::base(op).unwrap_or(self.graph.base()).to_owned();
+            self.graph.begin(&base);
+            let outcome = match (self.work.checked_sub(1), D::rule(op)) {
+                (Some(left), Ok(rule)) => {
+                    self.work = left;
+                    guarded(|| D::apply(self, rule, at, op, scope))
                 }
+                (None, _) => Err(Finding::new(Code::Limit, TOO_MUCH).into()),
+                (_, Err(finding)) => Err(Finding { code: Code::NoEquivalent, ..finding }.into()),
             };
+            let finding = outcome.err().and_then(|halt| {
+                self.graph.take_back();
+                scope.fail_all(D::changed(op), halt)
+            });
             self.cover((at, op), before, finding.as_ref(), scope);
             if let Some(finding) = finding {
-                self.findings.add(at.place(op), finding);
+                self.findings.add(at.place(D::INNER, op), finding);
             }
         }
     }
@@ -431,7 +394,7 @@ impl<'m, D: Dialect<'m>> Frame<'m, D> {
         finding: Option<&Finding>,
         scope: &Scope<D::Item>,
     ) {
-        let Some(covered) = self.covered.as_mut().filter(|_| at.part == MAIN) else { return };
+        let Some(covered) = self.covered.as_mut().filter(|_| at.part == D::MAIN) else { return };
         let has_dims = |name: &str| {
             let value = scope.get(name).and_then(D::value);
             value.is_none_or(|value| value.known_dims().is_some())
@@ -450,11 +413,11 @@ impl<'m, D: Dialect<'m>> Frame<'m, D> {
     /// Translates the operators of a block that an operator runs.
     pub(crate) fn enter(&mut self, block: usize, scope: &mut Scope<D::Item>) -> Step {
         if self.depth >= MAX_DEPTH {
-            let deep = format!("subgraphs are nested deeper than {MAX_DEPTH}");
+            let deep = format!("{}s are nested deeper than {MAX_DEPTH}", D::INNER);
             return Err(Finding::new(Code::Limit, deep).into());
         }
         if block == 0 || block >= self.program.blocks.len() {
-            return Err("a subgraph does not exist".into());
+            return Err(format!("a {} does not exist", D::INNER).into());
         }
         self.depth += 1;
         self.operators(self.steps(block), scope);
@@ -486,30 +449,32 @@ impl<'m, D: Dialect<'m>> Frame<'m, D> {
         self.covered.into_iter().flat_map(BTreeMap::into_values).collect()
     }
 
-    /// Returns the model, and the origins of its values. `output` returns the value of an output.
+    /// Returns the model, and the origins of its values. `output` returns the value of an output, and those of
+    /// outputs that belong to it.
     ///
     /// # Errors
     /// All findings of the walk, and outputs that nothing computes.
     pub(crate) fn finish(
         mut self,
         report: &mut Report,
-        mut output: impl FnMut(&mut Self, &str, &[Value]) -> Step<Value>,
+        mut output: impl FnMut(&mut Self, &str, &[Value]) -> Step<(Value, Vec<Value>)>,
         complete: impl FnOnce(&mut Self, &mut Vec<Value>, &mut Report),
     ) -> Result<(Model, Origins), Findings> {
         let mut outputs: Vec<Value> = Vec::new();
         let names = if self.findings.is_empty() { &*self.main_block().outputs } else { &[] };
         for name in names {
             match output(&mut self, name, &outputs) {
-                Ok(value) => {
+                Ok((value, others)) => {
                     let final_name = self.swapped.get(value.name());
-                    if final_name.map_or(value.name(), String::as_str) != name {
+                    let final_name = final_name.map_or(value.name(), String::as_str);
+                    if final_name != name {
                         report.warn(format!(
                             "the output {} is named {}: another value has its name",
                             quoted(name),
-                            quoted(value.name())
+                            quoted(final_name)
                         ));
                     }
-                    outputs.push(value);
+                    outputs.extend(std::iter::once(value).chain(others));
                 }
                 Err(halt) => {
                     let finding = match halt {
@@ -537,10 +502,10 @@ impl<'m, D: Dialect<'m>> Frame<'m, D> {
     }
 
     /// Returns the value of an output, under a name that no other output has.
-    pub(crate) fn output(&mut self, name: &str, others: &[Value]) -> Step<Value> {
+    pub(crate) fn output(&mut self, name: &str, others: &[Value]) -> Step<(Value, Vec<Value>)> {
         let item = self.scope.find(name)?.ok_or("nothing computes it")?;
         let value = D::value(item).ok_or("it is not a single tensor")?.clone();
-        Ok(self.graph.output(&value, name, others)?)
+        Ok((self.graph.output(&value, name, others)?, Vec::new()))
     }
 
     /// Reports inputs of unknown rank, which ONNX does not have.
@@ -554,13 +519,13 @@ impl<'m, D: Dialect<'m>> Frame<'m, D> {
     }
 
     fn assembled(self, outputs: &[Value]) -> Result<(Model, Origins), Finding> {
-        let mut origins = Origins::default();
+        let mut origins = self.origins;
         for (name, item) in self.scope.items() {
             if let Some(value) = D::value(item) {
-                let value = self.swapped.get(value.name()).map_or(value.name(), String::as_str);
-                origins.insert(0, name, Origin::Value(Arc::from(value)));
+                origins.insert(0, name, Origin::Value(Arc::from(value.name())));
             }
         }
+        origins.rename(&self.swapped);
         let parameters = self.parameters.iter().map(|(name, it)| (*name, it.as_ref())).collect();
         let (ends, swapped) = ((self.inputs, outputs), &self.swapped);
         let model =
@@ -571,7 +536,7 @@ impl<'m, D: Dialect<'m>> Frame<'m, D> {
 
 /// Takes a step; a panic, such as that of arithmetic that overflows, becomes an internal finding. With debug assertions it
 /// remains one, as that of [`Finding::internal`], so that tests with hostile input fail.
-fn guarded(step: impl FnOnce() -> Step) -> Step {
+pub(crate) fn guarded<T, E: From<Finding>>(step: impl FnOnce() -> Result<T, E>) -> Result<T, E> {
     if cfg!(debug_assertions) {
         return step();
     }

@@ -276,6 +276,11 @@ impl Graph {
         self.recent.clear();
     }
 
+    /// Returns the name from which those of the operators of the group are derived.
+    pub(crate) fn base(&self) -> &str {
+        &self.base
+    }
+
     /// Removes all operators of the group.
     pub(crate) fn take_back(&mut self) {
         self.ops.truncate(self.first);

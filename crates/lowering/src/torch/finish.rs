@@ -49,7 +49,7 @@ impl Walk<'_> {
                 walk.swapped.insert(value.name().to_owned(), name.to_owned());
             }
             taken.outputs.insert(value.name().to_owned());
-            Ok(value)
+            Ok((value, Vec::new()))
         };
         self.finish(report, output, Self::next_states)
     }
