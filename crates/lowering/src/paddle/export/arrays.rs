@@ -1,12 +1,13 @@
 //! Arrays of tensors, as sequences.
 
 use lodstone_model::{Attribute, DType, Dim, TensorType, ValueType};
+use lodstone_schema::Finding;
 use lodstone_schema::numbers::Rank;
 use lodstone_schema::onnx::infer::{ValueInfo, common_type};
 use lodstone_schema::places::at_mut;
 
-use super::scope::Bound;
-use super::walk::{Own, Site, Walk};
+use super::walk::{Bound, Own, Site, Walk};
+use crate::frame::Step;
 use crate::onnx::{Value, int};
 use crate::paddle::operator::Outcome;
 
@@ -21,9 +22,9 @@ impl<'p> Walk<'p> {
     /// Returns the array in the variable of an input slot, and the type of its members, if it has any.
     pub(super) fn array(
         &self,
-        site: &Site<'p>,
+        site: &Site<'_, 'p>,
         slot: &str,
-    ) -> Outcome<(Value, Option<TensorType>)> {
+    ) -> Step<(Value, Option<TensorType>)> {
         match self.read(site, slot)? {
             Bound::Array(value, element) => Ok((value, element)),
             _ => Err(format!("expected an array as `{slot}`").into()),
@@ -31,10 +32,10 @@ impl<'p> Walk<'p> {
     }
 
     /// Returns the index in the variable of an input slot, as a scalar.
-    fn index(&mut self, site: &Site<'p>, slot: &str) -> Outcome<Value> {
+    fn index(&mut self, site: &Site<'_, 'p>, slot: &str) -> Step<Value> {
         let (index, _) = self.tensor(site, slot)?;
         let index = self.graph.cast(&index, DType::Int64)?;
-        self.graph.reshape(&index, &[])
+        Ok(self.graph.reshape(&index, &[])?)
     }
 
     /// Emits an operator that returns a sequence.
@@ -47,14 +48,12 @@ impl<'p> Walk<'p> {
 }
 
 /// Writes a member, or appends one; the array grows by one member at a time.
-fn write<'p>(walk: &mut Walk<'p>, site: &Site<'p>) -> Outcome {
+fn write<'p>(walk: &mut Walk<'p>, site: &mut Site<'_, 'p>) -> Step {
     let (x, _) = walk.tensor(site, "X")?;
-    let Some(name) = walk.output(site, "Out") else { return Ok(()) };
-    let key = walk.scope.key(site.block, name)?;
-    walk.graph.begin("write_to_array");
+    let Some(name) = walk.result(site, "Out") else { return Ok(()) };
     let index = walk.index(site, "I")?;
     let mut element = x.value_type().tensor_type().cloned().unwrap_or_default();
-    let array = match walk.scope.get(key).cloned() {
+    let array = match site.scope.find(name)?.cloned() {
         None => None,
         Some(Bound::Array(array, of)) => {
             if let Some(of) = &of {
@@ -85,27 +84,26 @@ fn write<'p>(walk: &mut Walk<'p>, site: &Site<'p>) -> Outcome {
             walk.sequence("SequenceInsert", &[&array, &x, &index], &element)?
         }
     };
-    walk.scope.set(key, Bound::Array(made, Some(element)));
-    Ok(())
+    walk.set(site, name, Bound::Array(made, Some(element)))
 }
 
 impl Walk<'_> {
     /// Returns the array without the member at an index, if it has one.
-    fn without(&mut self, array: &Value, index: &Value, element: &TensorType) -> Outcome<Value> {
+    fn without(&mut self, array: &Value, index: &Value, element: &TensorType) -> Step<Value> {
         let length = self.graph.call("SequenceLength", &[array], [])?;
         let exists = self.graph.call("Less", &[index, &length], [])?;
-        let (ops, erased) =
-            self.apart(|walk| walk.sequence("SequenceErase", &[array, index], element))?;
-        let made = self.branch(&exists, (ops, vec![erased]), (Vec::new(), vec![array.clone()]))?;
-        let lost = || lodstone_schema::Finding::internal("`If` has no result");
+        let (ops, erased) = self.apart("block", |walk| {
+            Ok(walk.sequence("SequenceErase", &[array, index], element)?)
+        })?;
+        let made = self.either(&exists, (ops, vec![erased]), (Vec::new(), vec![array.clone()]))?;
+        let lost = || Finding::internal("`If` has no result").into();
         made.into_iter().next().ok_or_else(lost)
     }
 }
 
-fn read<'p>(walk: &mut Walk<'p>, site: &Site<'p>) -> Outcome {
+fn read<'p>(walk: &mut Walk<'p>, site: &mut Site<'_, 'p>) -> Step {
     let (array, element) = walk.array(site, "X")?;
-    let Some(name) = walk.output(site, "Out") else { return Ok(()) };
-    walk.graph.begin("read_from_array");
+    let Some(name) = walk.result(site, "Out") else { return Ok(()) };
     let index = walk.index(site, "I")?;
     let element = element.ok_or("the array has no members")?;
     let of = ValueType::Tensor(element);
@@ -113,12 +111,11 @@ fn read<'p>(walk: &mut Walk<'p>, site: &Site<'p>) -> Outcome {
     walk.bind(site, name, &made, Vec::new())
 }
 
-fn length<'p>(walk: &mut Walk<'p>, site: &Site<'p>) -> Outcome {
-    let Some(name) = walk.output(site, "Out") else { return Ok(()) };
+fn length<'p>(walk: &mut Walk<'p>, site: &mut Site<'_, 'p>) -> Step {
+    let Some(name) = walk.result(site, "Out") else { return Ok(()) };
     let variable = site.op.input("X").first().ok_or("input `X` is missing")?;
-    let key = walk.scope.key(site.block, variable)?;
-    let empty = match walk.scope.get(key) {
-        None => walk.declared_array(key)?,
+    let empty = match site.scope.find(variable)? {
+        None => walk.declared_array(site.at.block, variable)?,
         Some(_) => None,
     };
     let array = match empty {
@@ -132,7 +129,7 @@ fn length<'p>(walk: &mut Walk<'p>, site: &Site<'p>) -> Outcome {
 }
 
 /// Concatenates or stacks the members; the sizes of the members along the axis are a second output.
-fn to_tensor<'p>(walk: &mut Walk<'p>, site: &Site<'p>) -> Outcome {
+fn to_tensor<'p>(walk: &mut Walk<'p>, site: &mut Site<'_, 'p>) -> Step {
     let (array, element) = walk.array(site, "X")?;
     let axis = match site.op.attribute("axis") {
         Some(lodstone_model::AttributeValue::Int(axis)) => i64::from(*axis),
@@ -141,11 +138,11 @@ fn to_tensor<'p>(walk: &mut Walk<'p>, site: &Site<'p>) -> Outcome {
     let stacks = site.op.attribute("use_stack");
     let stacks = matches!(stacks, Some(lodstone_model::AttributeValue::Bool(true)));
     let mut element = element.ok_or("the array has no members")?;
-    if let Some(name) = walk.output(site, "OutIndex") {
+    if let Some(name) = walk.result(site, "OutIndex") {
         let sizes = sizes(walk, &array, &element, axis, stacks)?;
         walk.bind(site, name, &sizes, Vec::new())?;
     }
-    let Some(name) = walk.output(site, "Out") else { return Ok(()) };
+    let Some(name) = walk.result(site, "Out") else { return Ok(()) };
     walk.graph.begin("tensor_array_to_tensor");
     let attributes = [int("axis", axis), int("new_axis", i64::from(stacks))];
     if let Some(dims) = &mut element.shape {
@@ -167,15 +164,14 @@ fn sizes(
     element: &TensorType,
     axis: i64,
     stacks: bool,
-) -> Outcome<Value> {
+) -> Step<Value> {
     let dims = element.shape.as_ref().ok_or("rank must be known")?;
     let at = Rank::new(dims.len() + usize::from(stacks)).axis(axis)?.number();
-    walk.graph.begin("tensor_array_to_tensor");
     let count = walk.graph.call("SequenceLength", &[array], [])?;
     let scalar = |dtype| ValueInfo::tensor(dtype, Some(Vec::new()));
-    let number = Value::new(&walk.graph.names.fresh("member"), scalar(DType::Int64));
-    let goes_on = Value::new(&walk.graph.names.fresh("goes_on"), scalar(DType::Bool));
-    let (mut ops, results) = walk.apart(|walk| {
+    let number = walk.block_input("member", scalar(DType::Int64));
+    let goes_on = walk.block_input("goes_on", scalar(DType::Bool));
+    let (ops, results) = walk.apart("block", |walk| {
         let graph = &mut walk.graph;
         let of = ValueType::Tensor(element.clone());
         let member = graph.emit_one("SequenceAt", &[Some(array), Some(&number)], [], of)?;
@@ -186,12 +182,9 @@ fn sizes(
         let size = graph.gather_scalar(&dims, at)?;
         Ok([goes_on.clone(), graph.cast(&size, DType::Int32)?])
     })?;
-    let (copies, results) = walk.returned(&ops, &results)?;
-    ops.extend(copies);
-    let block = walk.add_block(ops, &[number, goes_on], &results)?;
-    let body = lodstone_model::AttributeValue::Block(block);
-    let body = Attribute { name: "body".to_owned(), value: body };
+    let block = walk.block("block", &[number, goes_on], ops, &results)?;
+    let body = Attribute { name: "body".to_owned(), value: block };
     walk.graph.begin("tensor_array_to_tensor");
     let info = ValueInfo::tensor(DType::Int32, Some(vec![Dim::Unknown]));
-    walk.graph.emit_one("Loop", &[Some(&count), None], [body], info)
+    Ok(walk.graph.emit_one("Loop", &[Some(&count), None], [body], info)?)
 }

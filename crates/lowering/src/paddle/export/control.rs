@@ -2,17 +2,16 @@
 //!
 //! The block of a loop is translated again until the types of its variables no longer change.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
-use lodstone_model::{Attribute, AttributeValue, Block, DType, Op, TensorType, ValueType};
-use lodstone_schema::numbers::exact;
+use lodstone_model::{Attribute, AttributeValue, DType, Op, TensorType, ValueType};
+use lodstone_schema::Finding;
 use lodstone_schema::onnx::infer::{ValueInfo, common_type};
 use lodstone_schema::paddle::EMPTY;
-use lodstone_schema::{Code, Finding};
 
-use super::scope::{Bound, Key};
-use super::walk::{Own, Site, Walk};
-use crate::onnx::blocks::declared;
+use super::walk::{Bound, Own, Site, Walk};
+use crate::frame::control::type_of;
+use crate::frame::{Halt, Step};
 use crate::onnx::{Value, int};
 use crate::paddle::operator::Outcome;
 
@@ -30,139 +29,72 @@ pub(super) const OPERATORS: &[(&str, Own)] = &[
 /// dims that differ become unknown.
 const MAX_ROUNDS: usize = 8;
 
-/// The maximum depth of blocks, the main one included, as in ONNX's checker.
-const DEEPEST: usize = 64;
+/// A variable: the block that declares it, and its name.
+type Key<'p> = (usize, &'p str);
 
 /// A block that was translated.
 struct Body<'p> {
     ops: Vec<Op>,
     /// What it left in variables of the blocks around it.
-    written: Vec<(Key<'p>, Bound)>,
+    written: Vec<(Key<'p>, Step<Bound>)>,
 }
 
 impl<'p> Walk<'p> {
     /// Translates a block, whose variables hold `given` at first.
-    fn body(&mut self, number: usize, given: &[(Key<'p>, Bound)]) -> Body<'p> {
-        let around = std::mem::take(&mut self.graph.ops);
-        self.scope.open();
-        given.iter().for_each(|(key, bound)| self.scope.set(*key, bound.clone()));
-        self.operators(number);
-        let written = self.scope.close().into_iter().filter(|((block, _), _)| *block != number);
-        let mut written: Vec<_> = written.collect();
+    fn body(
+        &mut self,
+        site: &mut Site<'_, 'p>,
+        number: usize,
+        given: &[(Key<'p>, Bound)],
+    ) -> Step<Body<'p>> {
+        let variables = self.dialect.variables.get(number).cloned();
+        let variables = variables.ok_or_else(|| Finding::internal("a block was lost"))?;
+        site.scope.open(&variables);
+        given.iter().for_each(|((_, name), bound)| site.scope.bind(name, bound.clone()));
+        let entered = self.apart("block", |walk| walk.enter(number, site.scope));
+        let assigned = site.scope.close()?;
+        let (ops, ()) = entered?;
+        let mut written = Vec::new();
+        for (name, bound) in assigned {
+            // A name that nothing declares has been reported.
+            if let Ok(key) = self.key(site.at.block, &name) {
+                written.push((key, bound));
+            }
+        }
         written.sort_by_key(|(key, _)| *key);
-        let ops = std::mem::replace(&mut self.graph.ops, around);
-        Body { ops, written }
+        Ok(Body { ops, written })
+    }
+
+    /// Returns the variable that a name refers to in a block.
+    fn key(&self, block: usize, name: &str) -> Outcome<Key<'p>> {
+        self.declaration(block, name).map(|(block, var)| (block, var.name.as_str()))
     }
 
     /// Returns the block that an operator runs.
-    fn inner(&self, site: &Site<'p>) -> Outcome<usize> {
+    fn inner(&self, site: &Site<'_, 'p>) -> Outcome<usize> {
         let number = site.op.blocks().next().ok_or("the operator has no block")?;
         let number = usize::try_from(number).ok().filter(|it| *it < self.program.blocks.len());
         let number = number.ok_or("the block does not exist")?;
         let parent = self.program.blocks.get(number).map(|block| block.parent);
-        if number <= site.block
-            || parent.and_then(|at| usize::try_from(at).ok()) != Some(site.block)
-        {
-            return Err(
-                format!("the operator runs block {number}, which has another parent").into()
-            );
-        }
-        if self.scope.depth() >= DEEPEST {
-            let deep = format!("blocks are nested deeper than {DEEPEST}");
-            return Err(Finding::new(Code::Limit, deep));
+        let parent = parent.and_then(|parent| usize::try_from(parent).ok());
+        if number <= site.at.block || parent != Some(site.at.block) {
+            let what = format!("the operator runs block {number}, which has another parent");
+            return Err(what.into());
         }
         Ok(number)
     }
 
-    /// Emits operators into a list of their own.
-    pub(super) fn apart<T>(
-        &mut self,
-        make: impl FnOnce(&mut Self) -> Outcome<T>,
-    ) -> Outcome<(Vec<Op>, T)> {
-        let around = std::mem::take(&mut self.graph.ops);
-        self.graph.begin("block");
-        let made = make(self);
-        let ops = std::mem::replace(&mut self.graph.ops, around);
-        Ok((ops, made?))
-    }
-
-    /// Adds a block of the result; returns its index.
-    pub(super) fn add_block(
-        &mut self,
-        ops: Vec<Op>,
-        inputs: &[Value],
-        outputs: &[Value],
-    ) -> Outcome<i32> {
-        let var = |value: &Value| declared(value);
-        let names = |values: &[Value]| values.iter().map(|it| it.name().to_owned()).collect();
-        let name = self.graph.names.fresh("block");
-        self.blocks.push(Block {
-            name,
-            vars: inputs.iter().chain(outputs).map(var).collect(),
-            inputs: names(inputs),
-            outputs: names(outputs),
-            ops,
-            ..Block::default()
-        });
-        exact(self.blocks.len())
-    }
-
-    /// Returns results of a block under names of its own: a block cannot return values of the blocks around it, nor a
-    /// value twice.
-    pub(super) fn returned(
-        &mut self,
-        ops: &[Op],
-        results: &[Value],
-    ) -> Outcome<(Vec<Op>, Vec<Value>)> {
-        let written: HashSet<&str> = ops.iter().flat_map(Op::writes).collect();
-        let mut seen = HashSet::new();
-        self.apart(|walk| {
-            let one = |value: &Value| {
-                let is_own = written.contains(value.name()) && seen.insert(value.name().to_owned());
-                match is_own {
-                    true => Ok(value.clone()),
-                    false => walk.graph.call("Identity", &[value], []),
-                }
-            };
-            results.iter().map(one).collect()
-        })
-    }
-
-    /// Emits `If`: each branch is a list of operators and its results.
-    pub(super) fn branch(
+    /// Emits a choice between two lists of operators with their results.
+    pub(super) fn either(
         &mut self,
         condition: &Value,
-        then: (Vec<Op>, Vec<Value>),
-        other: (Vec<Op>, Vec<Value>),
-    ) -> Outcome<Vec<Value>> {
-        let mut infos = Vec::new();
-        for (index, (a, b)) in then.1.iter().zip(&other.1).enumerate() {
-            let common = common_type(a.value_type(), b.value_type());
-            let dtypes = [a, b].map(|value| value.value_type().tensor_type().map(|it| it.dtype));
-            let common = common.filter(|_| dtypes[0] == dtypes[1]).ok_or_else(|| {
-                format!(
-                    "expected one type of result {index} from both branches, found {} and {}",
-                    a.dtype(),
-                    b.dtype()
-                )
-            })?;
-            infos.push(ValueInfo::from(common));
-        }
-        let mut attributes = Vec::new();
-        for (name, (mut ops, results)) in [("then_branch", then), ("else_branch", other)] {
-            let (copies, results) = self.returned(&ops, &results)?;
-            ops.extend(copies);
-            let block = AttributeValue::Block(self.add_block(ops, &[], &results)?);
-            attributes.push(Attribute { name: name.to_owned(), value: block });
-        }
+        (then_ops, then): (Vec<Op>, Vec<Value>),
+        (else_ops, other): (Vec<Op>, Vec<Value>),
+    ) -> Step<Vec<Value>> {
+        let then_block = self.block("block", &[], then_ops, &then)?;
+        let else_block = self.block("block", &[], else_ops, &other)?;
         self.graph.begin("conditional_block");
-        Ok(self.graph.emit_typed("If", &[Some(condition)], attributes, infos))
-    }
-
-    /// Returns a Boolean scalar.
-    fn truth(&mut self, value: &Value) -> Outcome<Value> {
-        let value = self.graph.cast(value, DType::Bool)?;
-        self.graph.reshape(&value, &[])
+        self.branch(condition, (then_block, then), (else_block, other))
     }
 }
 
@@ -173,7 +105,7 @@ fn parts(bound: &Bound) -> Outcome<Vec<Value>> {
             Ok(std::iter::once(value.clone()).chain(lod.iter().cloned()).collect())
         }
         Bound::Array(value, _) => Ok(vec![value.clone()]),
-        Bound::Ranks(..) | Bound::Failed => Err("expected a tensor or an array".into()),
+        Bound::Ranks(..) => Err("expected a tensor or an array".into()),
     }
 }
 
@@ -186,34 +118,30 @@ fn assembled(like: &Bound, parts: &mut impl Iterator<Item = Value>) -> Outcome<B
             Bound::Tensor(value, lod.iter().map(|_| next()).collect::<Outcome<_>>()?)
         }
         Bound::Array(_, element) => Bound::Array(next()?, element.clone()),
-        Bound::Ranks(..) | Bound::Failed => {
+        Bound::Ranks(..) => {
             return Err(Finding::internal("a block returned a value of another kind"));
         }
     })
 }
 
-fn assign<'p>(walk: &mut Walk<'p>, site: &Site<'p>) -> Outcome {
+fn assign<'p>(walk: &mut Walk<'p>, site: &mut Site<'_, 'p>) -> Step {
     let bound = walk.read(site, "X")?;
-    let Some(name) = walk.output(site, "Out") else { return Ok(()) };
-    if let Bound::Tensor(value, lod) = bound {
-        walk.graph.begin("assign");
-        return walk.bind(site, name, &value, lod);
+    match (walk.result(site, "Out"), bound) {
+        (Some(name), Bound::Tensor(value, lod)) => walk.bind(site, name, &value, lod),
+        (Some(name), bound) => walk.set(site, name, bound),
+        (None, _) => Ok(()),
     }
-    let key = walk.scope.key(site.block, name)?;
-    walk.scope.set(key, bound);
-    Ok(())
 }
 
-fn increment<'p>(walk: &mut Walk<'p>, site: &Site<'p>) -> Outcome {
+fn increment<'p>(walk: &mut Walk<'p>, site: &mut Site<'_, 'p>) -> Step {
     let (x, lod) = walk.tensor(site, "X")?;
     let step = match site.op.attribute("step") {
         Some(AttributeValue::Float(step)) => f64::from(*step),
         _ => 1.0,
     };
-    walk.graph.begin("increment");
     let step = walk.graph.number(x.dtype(), step)?;
     let sum = walk.graph.add(&x, &step)?;
-    match walk.output(site, "Out") {
+    match walk.result(site, "Out") {
         Some(name) => walk.bind(site, name, &sum, lod),
         None => Ok(()),
     }
@@ -221,23 +149,28 @@ fn increment<'p>(walk: &mut Walk<'p>, site: &Site<'p>) -> Outcome {
 
 /// Binds variables to the results of an `If`. `else` is what the variables hold if the branch is not taken; a variable
 /// that holds nothing gets an empty tensor, which no operator reads in a correct program.
-fn merge<'p>(walk: &mut Walk<'p>, site: &Site<'p>, condition: &Value, then: Body<'p>) -> Outcome {
-    let mut keys = Vec::new();
+fn merge<'p>(
+    walk: &mut Walk<'p>,
+    site: &mut Site<'_, 'p>,
+    condition: &Value,
+    then: Body<'p>,
+) -> Step {
+    let mut chosen = Vec::new();
     let (mut results, mut others) = (Vec::new(), Vec::new());
-    let (other_ops, ()) = walk.apart(|walk| {
-        for (key, bound) in &then.written {
-            if !walk.is_read(key.1) {
+    let (other_ops, ()) = walk.apart("block", |walk| {
+        for ((_, name), bound) in then.written {
+            if !walk.is_read(name) {
                 continue;
             }
-            if matches!(bound, Bound::Failed) || matches!(walk.scope.get(*key), Some(Bound::Failed))
-            {
-                walk.scope.set(*key, Bound::Failed);
+            let before = site.scope.find(name).map(|before| before.cloned());
+            let (Ok(bound), Ok(before)) = (bound, before) else {
+                site.scope.fail(name);
                 continue;
-            }
-            let before = walk.scope.get(*key).cloned();
+            };
+            let is_new = before.is_none();
             let other = match before {
-                Some(before) if fits(&before, bound) => before,
-                before => match (before, empty_like(walk, bound)?) {
+                Some(before) if fits(&before, &bound) => before,
+                before => match (before, empty_like(walk, &bound)?) {
                     // The tensor has other LoD levels.
                     (Some(Bound::Tensor(value, _)), Bound::Tensor(_, lod)) => {
                         Bound::Tensor(value, lod)
@@ -245,31 +178,26 @@ fn merge<'p>(walk: &mut Walk<'p>, site: &Site<'p>, condition: &Value, then: Body
                     (_, empty) => empty,
                 },
             };
-            let is_new = walk.scope.get(*key).is_none();
-            results.extend(parts(bound)?);
+            results.extend(parts(&bound)?);
             others.extend(parts(&other)?);
-            keys.push((*key, bound.clone(), is_new));
+            chosen.push((name, bound, is_new));
         }
         Ok(())
     })?;
-    if keys.is_empty() {
+    if chosen.is_empty() {
         return Ok(());
     }
     let types: Vec<ValueInfo> = results.iter().map(|value| value.info().clone()).collect();
-    let made = walk.branch(condition, (then.ops, results), (other_ops, others))?;
+    let made = walk.either(condition, (then.ops, results), (other_ops, others))?;
     let mut made = made.into_iter().zip(types);
-    for (key, like, is_new) in keys {
+    for (name, like, is_new) in chosen {
         // A variable that held nothing before is only read where the branch was taken.
         let mut values = made.by_ref().map(|(value, info)| match is_new {
             true => Value::new(value.name(), ValueInfo::from(info.value)),
             false => value,
         });
         let bound = assembled(&like, &mut values)?;
-        let bound = match bound {
-            Bound::Tensor(value, lod) => Bound::Tensor(walk.named(site, key, &value)?, lod),
-            other => other,
-        };
-        walk.scope.set(key, bound);
+        walk.set(site, name, bound)?;
     }
     Ok(())
 }
@@ -304,11 +232,11 @@ fn empty_like(walk: &mut Walk<'_>, bound: &Bound) -> Outcome<Bound> {
             let dtype = element.as_ref().map_or(DType::Float32, |element| element.dtype);
             Bound::Array(walk.empty_sequence(dtype)?, element.clone())
         }
-        Bound::Ranks(..) | Bound::Failed => return Err("expected a tensor or an array".into()),
+        Bound::Ranks(..) => return Err("expected a tensor or an array".into()),
     })
 }
 
-fn conditional_block<'p>(walk: &mut Walk<'p>, site: &Site<'p>) -> Outcome {
+fn conditional_block<'p>(walk: &mut Walk<'p>, site: &mut Site<'_, 'p>) -> Step {
     let name = site.op.input("Cond").first().ok_or("input `Cond` is missing")?;
     let Bound::Tensor(condition, _) = walk.bound(site, name, "Cond")? else {
         return Err("expected a tensor as `Cond`".into());
@@ -323,16 +251,16 @@ fn conditional_block<'p>(walk: &mut Walk<'p>, site: &Site<'p>) -> Outcome {
             walk.graph.cast(&size, DType::Bool)?
         }
     };
-    let then = walk.body(number, &[]);
+    let then = walk.body(site, number, &[])?;
     merge(walk, site, &condition, then)
 }
 
 /// Chooses between the variables of `X` by an index.
-fn select_input<'p>(walk: &mut Walk<'p>, site: &Site<'p>) -> Outcome {
+fn select_input<'p>(walk: &mut Walk<'p>, site: &mut Site<'_, 'p>) -> Step {
     let (mask, _) = walk.tensor(site, "Mask")?;
-    let Some(name) = walk.output(site, "Out") else { return Ok(()) };
+    let Some(name) = walk.result(site, "Out") else { return Ok(()) };
     let choices = site.op.input("X").iter().map(|name| walk.bound(site, name, "X"));
-    let mut choices = choices.collect::<Outcome<Vec<_>>>()?.into_iter();
+    let mut choices = choices.collect::<Step<Vec<_>>>()?.into_iter();
     let mut chosen = choices.next().ok_or("input `X` is missing")?;
     for (index, choice) in (1_i64..).zip(choices) {
         if !fits(&chosen, &choice) {
@@ -349,23 +277,18 @@ fn select_input<'p>(walk: &mut Walk<'p>, site: &Site<'p>) -> Outcome {
             }
         };
         let (then, other) = (parts(&choice)?, parts(&chosen)?);
-        let made = walk.branch(&condition, (Vec::new(), then), (Vec::new(), other))?;
+        let made = walk.either(&condition, (Vec::new(), then), (Vec::new(), other))?;
         chosen = assembled(&choice, &mut made.into_iter())?;
     }
-    let key = walk.scope.key(site.block, name)?;
-    if let Bound::Tensor(value, lod) = chosen {
-        chosen = Bound::Tensor(walk.named(site, key, &value)?, lod);
-    }
-    walk.scope.set(key, chosen);
-    Ok(())
+    walk.set(site, name, chosen)
 }
 
 /// Writes one of several variables. The others are read only by blocks that do not run.
-fn select_output<'p>(walk: &mut Walk<'p>, site: &Site<'p>) -> Outcome {
+fn select_output<'p>(walk: &mut Walk<'p>, site: &mut Site<'_, 'p>) -> Step {
     let bound = walk.read(site, "X")?;
     for name in site.op.output("Out") {
-        let key = walk.scope.key(site.block, name)?;
-        walk.scope.set(key, bound.clone());
+        walk.declaration(site.at.block, name)?;
+        site.scope.bind(name, bound.clone());
     }
     Ok(())
 }
@@ -380,7 +303,7 @@ fn changed<'p>(walk: &Walk<'p>, block: usize) -> Outcome<Vec<Key<'p>>> {
         for op in &found.ops {
             let is_read = |name: &&str| *name != EMPTY && walk.is_read(name);
             for name in op.writes().filter(is_read) {
-                let key = walk.scope.key(number, name)?;
+                let key = walk.key(number, name)?;
                 // Blocks inside this one come after it.
                 if key.0 < block && !keys.contains(&key) {
                     keys.push(key);
@@ -393,48 +316,56 @@ fn changed<'p>(walk: &Walk<'p>, block: usize) -> Outcome<Vec<Key<'p>>> {
     Ok(keys)
 }
 
-fn run_while<'p>(walk: &mut Walk<'p>, site: &Site<'p>) -> Outcome {
+fn run_while<'p>(walk: &mut Walk<'p>, site: &mut Site<'_, 'p>) -> Step {
     let number = walk.inner(site)?;
     let name = site.op.input("Condition").first().ok_or("input `Condition` is missing")?;
-    let condition = walk.scope.key(site.block, name)?;
+    let condition = walk.key(site.at.block, name)?;
     let keys = changed(walk, number)?;
     if !keys.contains(&condition) {
         let name = condition.1;
         return Err(format!("the block never changes `{name}`, so the loop would not end").into());
     }
+    let outcome = repeated(walk, site, number, condition, &keys);
+    if outcome.is_err() {
+        keys.iter().for_each(|(_, name)| site.scope.fail(name));
+    }
+    outcome
+}
+
+/// Translates a block until the types of the variables that it changes no longer change, and emits the loop.
+fn repeated<'p>(
+    walk: &mut Walk<'p>,
+    site: &mut Site<'_, 'p>,
+    number: usize,
+    condition: Key<'p>,
+    keys: &[Key<'p>],
+) -> Step {
     // What the variables hold before the loop; for those that hold nothing, this follows from the block.
     let mut state: Vec<(Key<'p>, Option<Bound>)> = Vec::new();
-    for key in &keys {
-        let bound = match walk.scope.get(*key).cloned() {
+    for key in keys {
+        let bound = match site.scope.find(key.1)?.cloned() {
             // An array without a value is empty.
-            None => walk.declared_array(*key)?,
+            None => walk.declared_array(site.at.block, key.1)?,
             bound => bound,
         };
         state.push((*key, bound));
     }
-    if state.iter().any(|(_, bound)| matches!(bound, Some(Bound::Failed))) {
-        state.iter().for_each(|(key, _)| walk.scope.set(*key, Bound::Failed));
-        return Ok(());
-    }
     let before = state.clone();
     for _ in 0..MAX_ROUNDS {
-        let mark = walk.mark();
+        let (blocks, names) = (walk.blocks.len(), walk.dialect.given.count());
+        let findings = walk.findings.count();
         let (inputs, given) = begin(walk, &state)?;
-        let body = walk.body(number, &given);
-        if body
-            .written
-            .iter()
-            .any(|(key, bound)| matches!(bound, Bound::Failed) && keys.contains(key))
-            || walk.has_failed(&mark)
-        {
-            state.iter().for_each(|(key, _)| walk.scope.set(*key, Bound::Failed));
-            return Ok(());
+        let body = walk.body(site, number, &given)?;
+        let mut written = HashMap::new();
+        for (key, bound) in body.written.into_iter().filter(|(key, _)| keys.contains(key)) {
+            written.insert(key, bound?);
+        }
+        if walk.findings.count() > findings {
+            return Err(Halt::Failed);
         }
         let after = |key: &Key<'p>| {
-            let written = body.written.iter().find(|(written, _)| written == key);
-            written.map(|(_, bound)| bound.clone()).or_else(|| {
-                given.iter().find(|(given, _)| given == key).map(|(_, bound)| bound.clone())
-            })
+            let unchanged = || given.iter().find(|(given, _)| given == key).map(|(_, bound)| bound);
+            written.get(key).or_else(unchanged).cloned()
         };
         let mut next = Vec::new();
         for (key, bound) in &state {
@@ -445,20 +376,9 @@ fn run_while<'p>(walk: &mut Walk<'p>, site: &Site<'p>) -> Outcome {
             };
             next.push((*key, Some(common)));
         }
-        let types = |state: &[(Key<'p>, Option<Bound>)]| -> Vec<Option<Vec<ValueType>>> {
-            let types = |bound: &Bound| {
-                let parts = parts(bound).unwrap_or_default();
-                let of = parts.iter().map(|part| part.value_type().clone());
-                let element = match bound {
-                    Bound::Array(_, element) => element.clone().map(ValueType::Tensor),
-                    _ => None,
-                };
-                of.chain(element).collect()
-            };
-            state.iter().map(|(_, bound)| bound.as_ref().map(types)).collect()
-        };
         if types(&next) != types(&state) {
-            walk.back(&mark);
+            walk.blocks.truncate(blocks);
+            walk.dialect.given.truncate(names);
             state = next;
             continue;
         }
@@ -467,6 +387,20 @@ fn run_while<'p>(walk: &mut Walk<'p>, site: &Site<'p>) -> Outcome {
         return close(walk, site, condition, &before, (inputs, given), body.ops, &results);
     }
     Err("the types of the variables change in each iteration".into())
+}
+
+/// Returns the types of all parts of the variables of a loop.
+fn types(state: &[(Key<'_>, Option<Bound>)]) -> Vec<Option<Vec<ValueType>>> {
+    let types = |bound: &Bound| {
+        let parts = parts(bound).unwrap_or_default();
+        let of = parts.iter().map(|part| part.value_type().clone());
+        let element = match bound {
+            Bound::Array(_, element) => element.clone().map(ValueType::Tensor),
+            _ => None,
+        };
+        of.chain(element).collect()
+    };
+    state.iter().map(|(_, bound)| bound.as_ref().map(types)).collect()
 }
 
 /// Returns the inputs of a loop's block, and what its variables hold at the beginning of an iteration.
@@ -480,10 +414,9 @@ fn begin<'p>(
         let Some(bound) = bound else { continue };
         let parts = parts(bound)?;
         let fresh = parts.iter().map(|part| {
-            let name = walk.graph.names.fresh(&format!("{}_in", key.1));
-            let mut info = ValueInfo::from(part.value_type().clone());
+            let mut info = type_of(part);
             walk.graph.symbolize(&mut info);
-            Value::new(&name, info)
+            walk.block_input(&format!("{}_in", key.1), info)
         });
         let fresh: Vec<Value> = fresh.collect();
         inputs.extend(fresh.iter().cloned());
@@ -540,31 +473,30 @@ fn unshaped(tensor: TensorType) -> TensorType {
 /// Emits the `Loop`, and binds the variables that its block changes.
 fn close<'p>(
     walk: &mut Walk<'p>,
-    site: &Site<'p>,
+    site: &mut Site<'_, 'p>,
     condition: Key<'p>,
     before: &[(Key<'p>, Option<Bound>)],
     (state, given): (Vec<Value>, Vec<(Key<'p>, Bound)>),
     mut ops: Vec<Op>,
     results: &[(Key<'p>, Bound)],
-) -> Outcome {
+) -> Step {
     // The block: iteration, condition, state -> condition, state.
-    let scalar = |name: &str, dtype| Value::new(name, ValueInfo::tensor(dtype, Some(Vec::new())));
-    let number = scalar(&walk.graph.names.fresh("iteration"), DType::Int64);
-    let goes_on = scalar(&walk.graph.names.fresh("goes_on"), DType::Bool);
+    let scalar = |dtype| ValueInfo::tensor(dtype, Some(Vec::new()));
+    let iteration = walk.block_input("iteration", scalar(DType::Int64));
+    let goes_on = walk.block_input("goes_on", scalar(DType::Bool));
     let after = results.iter().find(|(key, _)| *key == condition);
     let Some((_, Bound::Tensor(after, _))) = after else {
         return Err("expected a tensor as `Condition`".into());
     };
-    let (more, truth) = walk.apart(|walk| walk.truth(after))?;
+    let (more, truth) = walk.apart("block", |walk| walk.truth(after))?;
     ops.extend(more);
     let mut returned = vec![truth];
     for (_, bound) in results {
         returned.extend(parts(bound)?);
     }
-    let (copies, returned) = walk.returned(&ops, &returned)?;
-    ops.extend(copies);
-    let inputs: Vec<Value> = [number, goes_on].into_iter().chain(state.iter().cloned()).collect();
-    let block = walk.add_block(ops, &inputs, &returned)?;
+    let inputs: Vec<Value> =
+        [iteration, goes_on].into_iter().chain(state.iter().cloned()).collect();
+    let block = walk.block("block", &inputs, ops, &returned)?;
     // The loop.
     walk.graph.begin("while");
     let mut initial = Vec::new();
@@ -585,26 +517,24 @@ fn close<'p>(
     let first = walk.truth(first)?;
     let operands: Vec<Option<&Value>> =
         [None, Some(&first)].into_iter().chain(initial.iter().map(Some)).collect();
-    let body = Attribute { name: "body".to_owned(), value: AttributeValue::Block(block) };
+    let body = Attribute { name: "body".to_owned(), value: block };
     let infos = state.iter().map(|value| value.info().clone()).collect();
     let made = walk.graph.emit_typed("Loop", &operands, [body], infos);
     let mut made = made.into_iter();
-    for (key, like) in given {
-        let bound = match assembled(&like, &mut made)? {
-            Bound::Tensor(value, lod) => Bound::Tensor(walk.named(site, key, &value)?, lod),
-            other => other,
-        };
-        walk.scope.set(key, bound);
+    for ((_, name), like) in given {
+        let bound = assembled(&like, &mut made)?;
+        walk.set(site, name, bound)?;
     }
     Ok(())
 }
 
 impl<'p> Walk<'p> {
     /// Returns an empty array if a variable is declared as one.
-    pub(super) fn declared_array(&mut self, key: Key<'p>) -> Outcome<Option<Bound>> {
-        let Some(var) = self.scope.declaration(key).filter(|var| var.value.is_array()) else {
+    pub(super) fn declared_array(&mut self, block: usize, name: &str) -> Outcome<Option<Bound>> {
+        let (_, var) = self.declaration(block, name)?;
+        if !var.value.is_array() {
             return Ok(None);
-        };
+        }
         let declared = var.value.tensor_type().map(|tensor| tensor.dtype);
         let dtype = declared.filter(|dtype| *dtype != DType::Unspecified);
         let empty = self.empty_sequence(dtype.unwrap_or(DType::Float32))?;

@@ -67,7 +67,7 @@ impl Walk<'_> {
             return None;
         }
         let bias = spread.input("").first()?;
-        let [channels] = self.parameter(bias)?.shape.as_slice() else { return None };
+        let [channels] = self.parameters.get(bias.as_str())?.shape.as_slice() else { return None };
         // One element for each channel: [1, channels, 1, 1], or without the first dim.
         let dims = self.graph.infos.get(b)?.shape()?;
         let rank = self.graph.infos.get(a)?.shape()?.len();

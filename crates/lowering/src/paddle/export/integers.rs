@@ -9,12 +9,12 @@
 //! The result is the same, since products are linear in both factors, and runtimes find the operators that they compute with
 //! integers. The scale of the weights is an attribute or a parameter of the operator that dequantizes.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use lodstone_model::{AttributeValue, DType, Op, Program};
 
-use super::scope::Bound;
-use super::walk::{Site, Walk};
+use super::walk::{Bound, Site, Walk};
+use crate::frame::Step;
 use crate::onnx::Value;
 use crate::paddle::operator::Outcome;
 use crate::paddle::quantize::holds_integers;
@@ -54,7 +54,7 @@ pub(super) struct Product<'p> {
 /// Returns the products of a program whose results only one operator reads, which dequantizes them; by block and index.
 pub(super) fn products<'p>(
     program: &'p Program,
-    outputs: &[&str],
+    outputs: &HashSet<&str>,
 ) -> HashMap<(usize, usize), Product<'p>> {
     let mut found = HashMap::new();
     let (mut reads, mut writes) = (HashMap::<&str, usize>::new(), HashMap::<&str, usize>::new());
@@ -63,7 +63,7 @@ pub(super) fn products<'p>(
         op.writes().for_each(|name| *writes.entry(name).or_default() += 1);
     }
     let is_single = |name: &str| {
-        reads.get(name) == Some(&1) && writes.get(name) == Some(&1) && !outputs.contains(&name)
+        reads.get(name) == Some(&1) && writes.get(name) == Some(&1) && !outputs.contains(name)
     };
     for (block, ops) in program.blocks.iter().map(|block| &block.ops).enumerate() {
         let mut open = HashMap::new();
@@ -92,22 +92,20 @@ impl<'p> Walk<'p> {
     /// a product. The operator that dequantizes the result is then left out.
     pub(super) fn restored_factors(
         &mut self,
-        site: &Site<'p>,
+        site: &Site<'_, 'p>,
     ) -> Outcome<Option<[(&'p str, Value); 2]>> {
-        let Some(product) = self.products.get(&(site.block, site.number)).copied() else {
-            return Ok(None);
-        };
+        let place = (site.at.block, site.at.number);
+        let Some(product) = self.dialect.products.get(&place).copied() else { return Ok(None) };
         let (number, end) = product.restores;
-        let end = Site { block: site.block, number, op: end };
-        let [x, weights] = product.factors.map(|name| self.known(site, name));
+        let [x, weights] = product.factors.map(|name| known(site, name));
         let (Some(x), Some(weights)) = (x, weights) else { return Ok(None) };
-        let Some((scale, scales)) = self.scales(&end, product.axis) else { return Ok(None) };
+        let Some((scale, scales)) = scales(site, end, product.axis) else { return Ok(None) };
         let integers = self.graph.narrow(&x).filter(|integers| integers.dtype() == DType::Int8);
         let Some(integers) = integers else { return Ok(None) };
         let is_turned = ["transpose_Y", "trans_y"]
             .iter()
             .any(|name| site.op.attribute(name) == Some(&AttributeValue::Bool(true)));
-        let fits = self.parameter(weights.name()).is_some_and(holds_integers)
+        let fits = self.parameters.get(weights.name()).is_some_and(|it| holds_integers(it))
             && match &scales {
                 Scales::Step(_) => true,
                 Scales::Channels(scales) => {
@@ -117,7 +115,7 @@ impl<'p> Walk<'p> {
         if !fits {
             return Ok(None);
         }
-        self.graph.begin(&end.op.kind);
+        self.graph.begin(&end.kind);
         let graph = &mut self.graph;
         let own = graph.step_of(&scale, GREATEST, false)?;
         let x = graph.linear("DequantizeLinear", &integers, &own, None)?;
@@ -130,50 +128,49 @@ impl<'p> Walk<'p> {
             Scales::Step(step) => (graph.number(scale.dtype(), *step)?, None),
         };
         let weights = graph.linear("DequantizeLinear", &narrow, &step, axis)?;
-        self.left_out.insert((site.block, number));
+        self.dialect.left_out.insert((site.at.block, number));
         let [x_name, weights_name] = product.factors;
         Ok(Some([(x_name, x), (weights_name, weights)]))
     }
 
     /// Passes on the result of a product whose factors were dequantized.
-    pub(super) fn pass(&mut self, site: &Site<'p>) -> Outcome {
+    pub(super) fn pass(&mut self, site: &mut Site<'_, 'p>) -> Step {
         let (value, lod) = self.tensor(site, "X")?;
-        self.graph.begin(&site.op.kind);
-        match self.output(site, "Out") {
+        match self.result(site, "Out") {
             Some(out) => self.bind(site, out, &value, lod),
             None => Ok(()),
         }
     }
+}
 
-    /// Returns the tensor that a variable holds, if it does.
-    fn known(&self, site: &Site<'p>, name: &str) -> Option<Value> {
-        match self.bound(site, name, "X") {
-            Ok(Bound::Tensor(value, _)) => Some(value),
-            _ => None,
-        }
+/// Returns the tensor that a variable holds, if it does.
+fn known(site: &Site<'_, '_>, name: &str) -> Option<Value> {
+    match site.scope.get(name)? {
+        Bound::Tensor(value, _) => Some(value.clone()),
+        _ => None,
     }
+}
 
-    /// Returns the scale of the activations and those of the weights of an operator that dequantizes a product.
-    fn scales(&self, end: &Site<'p>, axis: i64) -> Option<(Value, Scales)> {
-        if end.op.kind == "fake_dequantize_max_abs" {
-            let scale = self.known(end, end.op.input("Scale").first()?)?;
-            let Some(AttributeValue::Float(range)) = end.op.attribute("max_range") else {
-                return None;
-            };
-            let step = GREATEST / f64::from(*range);
-            return (step.is_finite() && step > 0.0).then_some((scale, Scales::Step(step)));
-        }
-        let columns = match end.op.attribute("x_num_col_dims") {
-            Some(AttributeValue::Int(columns)) => *columns,
-            _ => 1,
+/// Returns the scale of the activations and those of the weights of an operator that dequantizes a product.
+fn scales(site: &Site<'_, '_>, end: &Op, axis: i64) -> Option<(Value, Scales)> {
+    if end.kind == "fake_dequantize_max_abs" {
+        let scale = known(site, end.input("Scale").first()?)?;
+        let Some(AttributeValue::Float(range)) = end.attribute("max_range") else {
+            return None;
         };
-        let bits = end.op.attribute("quant_bits");
-        let [weights, scale] = end.op.input("Scales") else { return None };
-        // The channels of images are the second dim.
-        let fits = bits == Some(&AttributeValue::Ints(vec![8, 8])) && (axis > 1 || columns == 1);
-        let scales = (self.known(end, scale)?, Scales::Channels(self.known(end, weights)?));
-        fits.then_some(scales)
+        let step = GREATEST / f64::from(*range);
+        return (step.is_finite() && step > 0.0).then_some((scale, Scales::Step(step)));
     }
+    let columns = match end.attribute("x_num_col_dims") {
+        Some(AttributeValue::Int(columns)) => *columns,
+        _ => 1,
+    };
+    let bits = end.attribute("quant_bits");
+    let [weights, scale] = end.input("Scales") else { return None };
+    // The channels of images are the second dim.
+    let fits = bits == Some(&AttributeValue::Ints(vec![8, 8])) && (axis > 1 || columns == 1);
+    let scales = (known(site, scale)?, Scales::Channels(known(site, weights)?));
+    fits.then_some(scales)
 }
 
 /// Whether weights have a scale for each channel of the result.

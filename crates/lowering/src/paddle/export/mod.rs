@@ -4,7 +4,7 @@
 //!
 //! | PaddlePaddle | ONNX | by |
 //! |---|---|---|
-//! | variables, written any number of times | values, written once | `scope` |
+//! | variables, written any number of times | values, written once | `walk` |
 //! | `feed` and `fetch`; persistable variables | inputs and outputs; initializers | `walk` |
 //! | `while`, `conditional_block` | `Loop`, `If` | `control` |
 //! | arrays of tensors | sequences | `arrays` |
@@ -28,7 +28,6 @@ mod fuse;
 mod integers;
 mod paths;
 mod ranks;
-mod scope;
 mod walk;
 
 use std::collections::BTreeSet;
@@ -40,7 +39,7 @@ use lodstone_schema::paddle::{
 };
 use lodstone_schema::{Finding, Findings, Origins};
 
-use crate::{LowerOptions, OperatorCoverage};
+use crate::{LowerOptions, OperatorCoverage, frame};
 use walk::Walk;
 
 /// Translates the main program of a model to ONNX, with its parameters.
@@ -58,16 +57,15 @@ pub(crate) fn to_onnx(
         findings
     };
     let program = model.main().ok_or_else(|| whole("expected a program, found none".into()))?;
-    let (program, outputs) = inference(program, report).map_err(whole)?;
-    let mut walk = Walk::new(model, &program, &outputs, options)?;
-    walk.inputs();
+    let program = inference(program, report).map_err(whole)?;
+    let mut walk = Walk::of(model, &program, options, false)?;
     walk.main();
-    walk.finish(report)
+    walk.written(report)
 }
 
-/// Returns the part of a program that computes its outputs, for evaluation, and the outputs. A program without `fetch` operators computes
-/// the variables that none of its operators reads.
-fn inference(program: &Program, report: &mut Report) -> Result<(Program, Vec<String>), Finding> {
+/// Returns the part of a program that computes its outputs, which the main block returns, for evaluation. A program without
+/// `fetch` operators computes the variables that none of its operators reads.
+fn inference(program: &Program, report: &mut Report) -> Result<Program, Finding> {
     let trains = program.ops().any(|op| role(op) & (BACKWARD | OPTIMIZES) != 0);
     let tested = for_test(program);
     let before = interface(&tested);
@@ -91,8 +89,10 @@ fn inference(program: &Program, report: &mut Report) -> Result<(Program, Vec<Str
             "the training program{loss} was reduced to inference of {names}: {removed} operators were removed"
         ));
     }
-    let outputs = outputs.into_iter().map(str::to_owned).collect();
-    Ok((pruned, outputs))
+    if let Some(main) = pruned.blocks.first_mut() {
+        main.outputs = outputs.into_iter().map(str::to_owned).collect();
+    }
+    Ok(pruned)
 }
 
 /// Restores the `feed` operators of a program that was reduced, which have the order of its inputs, and the declarations
@@ -180,18 +180,15 @@ pub(crate) fn coverage(model: &Model) -> Result<Vec<OperatorCoverage>, Finding> 
 /// As [`coverage`].
 pub(crate) fn covered(model: &Model) -> Result<Vec<(String, OperatorCoverage)>, Finding> {
     let program = model.main().ok_or("expected a program, found none")?;
-    let (program, outputs) = inference(program, &mut Report::default())?;
+    let program = inference(program, &mut Report::default())?;
     let options = LowerOptions::default();
-    let first = |findings: Findings| match findings.located.into_iter().next() {
-        Some(located) => located.finding.within(located.place),
-        None => Finding::internal("a program is rejected without a reason"),
-    };
-    let mut walk = Walk::new(model, &program, &outputs, &options).map_err(first)?;
-    walk.inputs();
+    let mut walk = Walk::of(model, &program, &options, true).map_err(frame::first)?;
     if !walk.findings.is_empty() {
-        return Err(first(walk.findings));
+        return Err(frame::first(walk.findings));
     }
-    let covered = walk.coverage().into_iter().map(|covered| {
+    walk.main();
+    let covered = walk.coverage().into_iter().filter(|covered| !walk::is_interface(&covered.kind));
+    let covered = covered.map(|covered| {
         let (block, number) = covered.place;
         let op = program.blocks.get(block).and_then(|block| block.ops.get(number));
         (op.and_then(|op| op.writes().next()).unwrap_or_default().to_owned(), covered)

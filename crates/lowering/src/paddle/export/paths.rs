@@ -1,22 +1,23 @@
 //! Viterbi's algorithm, as two loops over the steps of all sequences: one finds the best predecessor of each label, the
 //! other follows the predecessors from the best last label.
 
-use lodstone_model::{Attribute, AttributeValue, DType, Dim};
+use lodstone_model::{Attribute, DType, Dim, Op};
 use lodstone_schema::Finding;
 use lodstone_schema::numbers::length;
 use lodstone_schema::onnx::infer::ValueInfo;
 use lodstone_schema::paddle::EMPTY;
 
 use super::walk::{Own, Site, Walk};
+use crate::frame::Step;
 use crate::onnx::{Graph, Value, int, ints};
 use crate::paddle::operator::Outcome;
 use crate::paddle::sequences::{Steps, steps_first};
 
 pub(super) const OPERATORS: &[(&str, Own)] = &[("crf_decoding", |walk, site| decode(walk, site))];
 
-impl Walk<'_> {
+impl<'p> Walk<'p> {
     /// Returns the tensor in the variable of an input slot, if the slot has one.
-    fn optional(&self, site: &Site<'_>, slot: &str) -> Outcome<Option<Value>> {
+    fn optional(&self, site: &Site<'_, 'p>, slot: &str) -> Step<Option<Value>> {
         let is_there = |name: &&String| !name.is_empty() && *name != EMPTY;
         match site.op.input(slot).first().filter(is_there) {
             Some(_) => self.tensor(site, slot).map(|(value, _)| Some(value)),
@@ -26,12 +27,11 @@ impl Walk<'_> {
 }
 
 /// Returns the best path of each sequence, or, with `Label`, where it agrees with the labels.
-fn decode<'p>(walk: &mut Walk<'p>, site: &Site<'p>) -> Outcome {
+fn decode<'p>(walk: &mut Walk<'p>, site: &mut Site<'_, 'p>) -> Step {
     let (emission, lod) = walk.tensor(site, "Emission")?;
     let (transition, _) = walk.tensor(site, "Transition")?;
     let (labels, lengths) = (walk.optional(site, "Label")?, walk.optional(site, "Length")?);
-    let Some(name) = walk.output(site, "ViterbiPath") else { return Ok(()) };
-    walk.graph.begin("crf_decoding");
+    let Some(name) = walk.result(site, "ViterbiPath") else { return Ok(()) };
     let (path, lod) = match lengths {
         Some(lengths) => {
             if emission.rank()? != 3 {
@@ -88,7 +88,7 @@ fn agreement(
 
 /// Returns the best paths `[sequences, steps]`, given scores `[sequences, steps, labels]` and which steps count. The
 /// first rows of the transitions are the weights of the first and of the last label.
-fn best(walk: &mut Walk<'_>, scores: &Value, has: &Value, transition: &Value) -> Outcome<Value> {
+fn best(walk: &mut Walk<'_>, scores: &Value, has: &Value, transition: &Value) -> Step<Value> {
     let graph = &mut walk.graph;
     let scores = steps_first(graph, scores)?;
     let has = graph.transpose(has, &[1, 0])?;
@@ -112,12 +112,11 @@ fn best(walk: &mut Walk<'_>, scores: &Value, has: &Value, transition: &Value) ->
         ValueInfo::tensor(dtype, Some(dims.iter().copied().cloned().collect()))
     };
     let totals = table(scores.dtype(), &[&sequences, &labels]);
-    let mut input = |name: &str, info: ValueInfo| Value::new(&graph.names.fresh(name), info);
-    let state = input("totals", totals.clone());
-    let number = input("step", table(DType::Int64, &[]));
-    let own = input("scores", totals.clone());
-    let is_own = input("has_label", table(DType::Bool, &[&sequences]));
-    let (ops, results) = walk.apart(|walk| {
+    let state = walk.block_input("totals", totals.clone());
+    let number = walk.block_input("step", table(DType::Int64, &[]));
+    let own = walk.block_input("scores", totals.clone());
+    let is_own = walk.block_input("has_label", table(DType::Bool, &[&sequences]));
+    let (ops, results) = walk.apart("block", |walk| {
         let graph = &mut walk.graph;
         let sums = graph.unsqueeze(&state, &[2])?;
         let sums = graph.add(&sums, &pairs)?;
@@ -137,7 +136,7 @@ fn best(walk: &mut Walk<'_>, scores: &Value, has: &Value, transition: &Value) ->
     let given = [&initial, &numbers, &scores, &has];
     let made = scan(walk, (ops, &inputs, &results), &given, infos, false)?;
     let [totals, tracks] = made.as_slice() else {
-        return Err(Finding::internal("a loop lost a result"));
+        return Err(Finding::internal("a loop lost a result").into());
     };
 
     // State: the label of the step.
@@ -146,10 +145,9 @@ fn best(walk: &mut Walk<'_>, scores: &Value, has: &Value, transition: &Value) ->
     let totals = graph.add(totals, &last)?;
     let ends = graph.call("ArgMax", &[&totals], [int("axis", 1), int("keepdims", 0)])?;
     let info = table(DType::Int64, &[&sequences]);
-    let mut input = |name: &str, info: ValueInfo| Value::new(&graph.names.fresh(name), info);
-    let label = input("label", info.clone());
-    let track = input("track", table(DType::Int64, &[&sequences, &labels]));
-    let (ops, results) = walk.apart(|walk| {
+    let label = walk.block_input("label", info.clone());
+    let track = walk.block_input("track", table(DType::Int64, &[&sequences, &labels]));
+    let (ops, results) = walk.apart("block", |walk| {
         let graph = &mut walk.graph;
         let place = graph.unsqueeze(&label, &[1])?;
         let from = graph.call("GatherElements", &[&track, &place], [int("axis", 1)])?;
@@ -160,21 +158,19 @@ fn best(walk: &mut Walk<'_>, scores: &Value, has: &Value, transition: &Value) ->
     let made = scan(walk, (ops, &[label, track], &results), &[&ends, tracks], infos, true)?;
     walk.graph.begin("crf_decoding");
     let path = made.last().ok_or_else(|| Finding::internal("a loop lost a result"))?;
-    walk.graph.transpose(path, &[1, 0])
+    Ok(walk.graph.transpose(path, &[1, 0])?)
 }
 
 /// Emits a `Scan` with one state. `block` has operators, inputs and results; it runs over the other inputs from the first
 /// or the last step.
 fn scan(
     walk: &mut Walk<'_>,
-    (mut ops, inputs, results): (Vec<lodstone_model::Op>, &[Value], &[Value]),
+    (ops, inputs, results): (Vec<Op>, &[Value], &[Value]),
     given: &[&Value],
     infos: Vec<ValueInfo>,
     is_reverse: bool,
-) -> Outcome<Vec<Value>> {
-    let (copies, results) = walk.returned(&ops, results)?;
-    ops.extend(copies);
-    let body = AttributeValue::Block(walk.add_block(ops, inputs, &results)?);
+) -> Step<Vec<Value>> {
+    let body = walk.block("block", inputs, ops, results)?;
     let count = given.len().saturating_sub(1);
     let mut attributes = vec![
         Attribute { name: "body".to_owned(), value: body },

@@ -10,8 +10,8 @@
 
 use lodstone_model::{AttributeValue, DType, TensorType, ValueType};
 
-use super::scope::Bound;
-use super::walk::{Own, Site, Walk};
+use super::walk::{Bound, Own, Site, Walk};
+use crate::frame::Step;
 use crate::onnx::{Graph, Value, int, ints};
 use crate::paddle::operator::Outcome;
 use crate::paddle::sequences::{compress, lengths, longest, offsets, starts};
@@ -32,7 +32,7 @@ struct Ranks {
     lengths: Value,
 }
 
-fn ranks<'p>(walk: &Walk<'p>, site: &Site<'p>) -> Outcome<Ranks> {
+fn ranks<'p>(walk: &Walk<'p>, site: &Site<'_, 'p>) -> Step<Ranks> {
     match walk.read(site, "RankTable")? {
         Bound::Ranks(order, lengths) => Ok(Ranks { order, lengths }),
         _ => Err("expected a rank table as `RankTable`".into()),
@@ -68,7 +68,7 @@ fn sorting(graph: &mut Graph, value: &Value, largest: bool) -> Outcome<(Value, V
     Ok((sorted, order))
 }
 
-fn rank<'p>(walk: &mut Walk<'p>, site: &Site<'p>) -> Outcome {
+fn rank<'p>(walk: &mut Walk<'p>, site: &mut Site<'_, 'p>) -> Step {
     let (_, lod) = walk.tensor(site, "X")?;
     let level = match site.op.attribute("level") {
         Some(AttributeValue::Int(level)) => usize::try_from(*level).ok(),
@@ -76,31 +76,26 @@ fn rank<'p>(walk: &mut Walk<'p>, site: &Site<'p>) -> Outcome {
         _ => None,
     };
     let level = level.and_then(|level| lod.get(level)).ok_or("the LoD does not have this level")?;
-    let Some(name) = walk.output(site, "Out") else { return Ok(()) };
-    walk.graph.begin("lod_rank_table");
+    let Some(name) = walk.result(site, "Out") else { return Ok(()) };
     let lengths = lengths(&mut walk.graph, level)?;
     // Of equal lengths, the lower index comes first.
     let (lengths, order) = sorting(&mut walk.graph, &lengths, true)?;
-    let key = walk.scope.key(site.block, name)?;
-    walk.scope.set(key, Bound::Ranks(order, lengths));
-    Ok(())
+    walk.set(site, name, Bound::Ranks(order, lengths))
 }
 
-fn max_length<'p>(walk: &mut Walk<'p>, site: &Site<'p>) -> Outcome {
+fn max_length<'p>(walk: &mut Walk<'p>, site: &mut Site<'_, 'p>) -> Step {
     let ranks = ranks(walk, site)?;
-    let Some(name) = walk.output(site, "Out") else { return Ok(()) };
-    walk.graph.begin("max_sequence_len");
+    let Some(name) = walk.result(site, "Out") else { return Ok(()) };
     let longest = longest(&mut walk.graph, &ranks.lengths, 0)?;
     let longest = walk.graph.reshape(&longest, &[1])?;
     walk.bind(site, name, &longest, Vec::new())
 }
 
-fn split<'p>(walk: &mut Walk<'p>, site: &Site<'p>) -> Outcome {
+fn split<'p>(walk: &mut Walk<'p>, site: &mut Site<'_, 'p>) -> Step {
     let ranks = ranks(walk, site)?;
     let (x, lod) = walk.tensor(site, "X")?;
     let [level] = lod.as_slice() else { return Err("expected one level of LoD".into()) };
-    let Some(name) = walk.output(site, "Out") else { return Ok(()) };
-    walk.graph.begin("lod_tensor_to_array");
+    let Some(name) = walk.result(site, "Out") else { return Ok(()) };
     let graph = &mut walk.graph;
     let starts = starts(graph, level)?;
     let starts = graph.gather(&starts, &ranks.order, 0)?;
@@ -111,9 +106,7 @@ fn split<'p>(walk: &mut Walk<'p>, site: &Site<'p>) -> Outcome {
     let list = list.map_err(|_| "the type is too deep")?;
     let inputs = [Some(&rows), Some(&counts)];
     let made = graph.emit_one("SplitToSequence", &inputs, [int("axis", 0)], list)?;
-    let key = walk.scope.key(site.block, name)?;
-    walk.scope.set(key, Bound::Array(made, Some(rowless(element))));
-    Ok(())
+    walk.set(site, name, Bound::Array(made, Some(rowless(element))))
 }
 
 /// Returns the type of tensors with another number of rows.
@@ -124,12 +117,11 @@ fn rowless(mut tensor: TensorType) -> TensorType {
     tensor
 }
 
-fn join<'p>(walk: &mut Walk<'p>, site: &Site<'p>) -> Outcome {
+fn join<'p>(walk: &mut Walk<'p>, site: &mut Site<'_, 'p>) -> Step {
     let ranks = ranks(walk, site)?;
     let (array, element) = walk.array(site, "X")?;
-    let Some(name) = walk.output(site, "Out") else { return Ok(()) };
+    let Some(name) = walk.result(site, "Out") else { return Ok(()) };
     let element = rowless(element.ok_or("the array has no members")?);
-    walk.graph.begin("array_to_lod_tensor");
     let graph = &mut walk.graph;
     let (along, of) = ([int("axis", 0)], ValueType::Tensor(element));
     let packed = graph.emit_one("ConcatFromSequence", &[Some(&array)], along, of)?;
@@ -145,11 +137,10 @@ fn join<'p>(walk: &mut Walk<'p>, site: &Site<'p>) -> Outcome {
     walk.bind(site, name, &made, vec![level])
 }
 
-fn reorder<'p>(walk: &mut Walk<'p>, site: &Site<'p>) -> Outcome {
+fn reorder<'p>(walk: &mut Walk<'p>, site: &mut Site<'_, 'p>) -> Step {
     let ranks = ranks(walk, site)?;
     let (x, lod) = walk.tensor(site, "X")?;
-    let Some(name) = walk.output(site, "Out") else { return Ok(()) };
-    walk.graph.begin("reorder_lod_tensor_by_rank");
+    let Some(name) = walk.result(site, "Out") else { return Ok(()) };
     let graph = &mut walk.graph;
     let (made, lod) = match lod.as_slice() {
         [] => (graph.gather(&x, &ranks.order, 0)?, Vec::new()),
@@ -174,12 +165,11 @@ fn reorder<'p>(walk: &mut Walk<'p>, site: &Site<'p>) -> Outcome {
 }
 
 /// Keeps the rows of the sequences that have a row at a step.
-fn shrink<'p>(walk: &mut Walk<'p>, site: &Site<'p>) -> Outcome {
+fn shrink<'p>(walk: &mut Walk<'p>, site: &mut Site<'_, 'p>) -> Step {
     let ranks = ranks(walk, site)?;
     let (x, _) = walk.tensor(site, "X")?;
     let (step, _) = walk.tensor(site, "I")?;
-    let Some(name) = walk.output(site, "Out") else { return Ok(()) };
-    walk.graph.begin("shrink_rnn_memory");
+    let Some(name) = walk.result(site, "Out") else { return Ok(()) };
     let graph = &mut walk.graph;
     let step = graph.cast(&step, DType::Int64)?;
     let step = graph.reshape(&step, &[1])?;

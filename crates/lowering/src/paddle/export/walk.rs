@@ -1,10 +1,12 @@
 //! The walk over the operators of a program: each is lowered to ONNX's, for what is known about its variables.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::borrow::Cow;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use lodstone_model::{
-    Attribute, AttributeValue, Block, DType, Dim, Kind, Model, Op, Program, Tensor, ValueType, Var,
+    Attribute, AttributeValue, DType, Dim, Kind, Lod, Model, Op, Program, Tensor, TensorType,
+    ValueType, Var,
 };
 use lodstone_schema::numbers::exact;
 use lodstone_schema::onnx::infer::ValueInfo;
@@ -12,42 +14,48 @@ use lodstone_schema::onnx::quoted;
 use lodstone_schema::paddle::{
     CONVENTIONS, EMPTY, LodRule, Release, Share, SharedLod, interface, operator,
 };
-use lodstone_schema::{Code, Finding, Findings, Origin, Origins};
+use lodstone_schema::{Code, Finding, Findings, Origin};
 
 use super::integers::{Product, products};
-use super::scope::{Bound, Key, Scope};
 use super::{arrays, control, paths, ranks};
+use crate::LowerOptions;
+use crate::frame::{At, Dialect, Frame, Scope, Step, Variables};
 use crate::onnx::{Graph, Value, int};
-use crate::paddle::operator::{Operator, Outcome, level_of, valueless};
+use crate::paddle::operator::{Operator, Outcome, Rule, level_of, valueless};
 use crate::paddle::{LodLevel, Output, RULES, VariableFacts, check_size};
-use crate::{LowerOptions, OperatorCoverage};
 
-/// The maximum number of operators that are translated for each operator of the program: blocks of loops are
-/// translated several times, until the types of their variables no longer change.
-const MAX_WORK: u64 = 64;
+/// What a variable holds.
+#[derive(Clone, Debug)]
+pub(super) enum Bound {
+    /// A tensor, and the offsets of its LoD levels, outermost first.
+    Tensor(Value, Vec<Value>),
+    /// An array: a sequence of tensors, and the type of its members, if it has any.
+    Array(Value, Option<TensorType>),
+    /// A rank table: the indices of sequences, the longest first, and their lengths in this order.
+    Ranks(Value, Value),
+}
 
 /// Translates an operator that acts on variables rather than on tensors.
-pub(super) type Own = for<'p> fn(&mut Walk<'p>, &Site<'p>) -> Outcome;
+pub(super) type Own = for<'s, 'p> fn(&mut Walk<'p>, &mut Site<'s, 'p>) -> Step;
 
 const OWN: &[&[(&str, Own)]] =
     &[arrays::OPERATORS, control::OPERATORS, paths::OPERATORS, ranks::OPERATORS];
-
-/// Returns the function for an operator that acts on variables.
-pub(super) fn own(kind: &str) -> Option<Own> {
-    let mut all = OWN.iter().copied().flatten();
-    all.find(|(name, _)| *name == kind).map(|(_, own)| *own)
-}
 
 /// Returns the kinds of operators that act on variables.
 pub(super) fn own_kinds() -> impl Iterator<Item = &'static str> {
     OWN.iter().copied().flatten().map(|(kind, _)| *kind)
 }
 
-/// An operator and its place.
-pub(super) struct Site<'p> {
-    pub(super) block: usize,
-    pub(super) number: usize,
+/// Whether operators of a kind only connect a program with its caller.
+pub(super) fn is_interface(kind: &str) -> bool {
+    matches!(kind, "feed" | "fetch" | "fetch_v2")
+}
+
+/// An operator and its place, and the variables that it sees.
+pub(super) struct Site<'s, 'p> {
+    pub(super) at: At,
     pub(super) op: &'p Op,
+    pub(super) scope: &'s mut Scope<Bound>,
 }
 
 /// The names that values have been given, in order.
@@ -68,41 +76,29 @@ impl<'p> Given<'p> {
         self.all.contains(name)
     }
 
+    pub(super) fn count(&self) -> usize {
+        self.order.len()
+    }
+
     /// Takes back all names but the first ones.
-    fn truncate(&mut self, count: usize) {
+    pub(super) fn truncate(&mut self, count: usize) {
         for name in self.order.drain(count.min(self.order.len())..) {
             self.all.remove(name);
         }
     }
 }
 
-/// A place in a walk.
-pub(super) struct Mark {
-    blocks: usize,
-    given: usize,
-    findings: usize,
-}
-
 /// A program that is being translated.
-pub(super) struct Walk<'p> {
-    pub(super) model: &'p Model,
-    pub(super) program: &'p Program,
-    pub(super) graph: Graph,
-    pub(super) scope: Scope<'p>,
-    pub(super) findings: Findings,
-    /// The blocks of the result inside the first one.
-    pub(super) blocks: Vec<Block>,
-    /// The inputs of the result.
-    pub(super) inputs: Vec<Var>,
-    /// The names of fetched variables, in order.
-    pub(super) outputs: Vec<&'p str>,
+pub(super) type Walk<'p> = Frame<'p, Paddle<'p>>;
+
+/// What only these programs have.
+pub(super) struct Paddle<'p> {
+    /// The declarations of each block.
+    vars: Vec<HashMap<&'p str, &'p Var>>,
+    /// The variables of each block but the main one, which hold parameters when the block begins, or nothing.
+    pub(super) variables: Vec<Variables<Bound>>,
     /// The names of variables that are names of values already.
     pub(super) given: Given<'p>,
-    /// The values of variables, by block and name, in the order in which they were written.
-    values: Vec<(usize, &'p str, Arc<str>)>,
-    /// The values that were renamed after the walk: outputs.
-    pub(super) renamed: HashMap<String, String>,
-    parameters: HashMap<&'p str, &'p Tensor>,
     /// The names of all variables that are read.
     read: HashSet<&'p str>,
     /// The last operators of the main block that write the fetched variables.
@@ -114,96 +110,182 @@ pub(super) struct Walk<'p> {
     pub(super) products: HashMap<(usize, usize), Product<'p>>,
     /// Operators whose input is their result, by block and index.
     pub(super) left_out: HashSet<(usize, usize)>,
-    /// What became of each operator, if that is requested.
-    covered: Option<BTreeMap<(usize, usize), OperatorCoverage>>,
     release: Release,
-    /// The number of operators that may still be translated.
-    work: u64,
+}
+
+/// How an operator is translated.
+pub(super) enum Translation {
+    /// Inputs and outputs are bound apart.
+    Interface,
+    Own(Own),
+    Single(Rule),
+    /// With permission, it is kept.
+    Unsupported,
+}
+
+impl<'p> Dialect<'p> for Paddle<'p> {
+    type Item = Bound;
+
+    type Rule = Translation;
+
+    const PROGRAM: &'static str = "the program";
+
+    const MAIN: &'static str = "the program";
+
+    const INNER: &'static str = "block";
+
+    const IS_OPEN: bool = false;
+
+    // Loops in loops are translated again and again.
+    const MAX_WORK: u64 = 64;
+
+    fn value(bound: &Bound) -> Option<&Value> {
+        match bound {
+            Bound::Tensor(value, _) => Some(value),
+            Bound::Array(..) | Bound::Ranks(..) => None,
+        }
+    }
+
+    fn rule(op: &Op) -> Outcome<Translation> {
+        let kind = op.kind.as_str();
+        if is_interface(kind) {
+            return Ok(Translation::Interface);
+        }
+        let own = OWN.iter().copied().flatten().find(|(name, _)| *name == kind);
+        let own = own.map(|(_, own)| Translation::Own(*own));
+        let rule = own.or_else(|| RULES.get(kind).map(Translation::Single));
+        Ok(rule.unwrap_or(Translation::Unsupported))
+    }
+
+    fn apply(
+        walk: &mut Walk<'p>,
+        rule: Translation,
+        at: At,
+        op: &'p Op,
+        scope: &mut Scope<Bound>,
+    ) -> Step {
+        let site = &mut Site { at, op, scope };
+        match rule {
+            Translation::Interface => Ok(()),
+            Translation::Own(own) => {
+                walk.check_reads(site)?;
+                own(walk, site)
+            }
+            Translation::Single(rule) => {
+                walk.check_reads(site)?;
+                walk.lower(site, rule)
+            }
+            Translation::Unsupported => walk.keep(site),
+        }
+    }
+
+    /// An array that is read before it is written is created with the operator before.
+    fn base(op: &Op) -> Option<&str> {
+        let keeps = is_interface(&op.kind) || ["lod_array_length", "while"].contains(&&*op.kind);
+        (!keeps).then_some(&op.kind)
+    }
+
+    /// The program was reduced to what its outputs depend on, by the versions of its variables.
+    fn is_kept(_: &Program, _: &Op) -> bool {
+        true
+    }
 }
 
 impl<'p> Walk<'p> {
-    pub(super) fn new(
+    /// Starts to translate a program of a model.
+    ///
+    /// # Errors
+    /// If it has no blocks, or parameters are not supported.
+    pub(super) fn of(
         model: &'p Model,
         program: &'p Program,
-        outputs: &'p [String],
         options: &'p LowerOptions,
+        covers: bool,
     ) -> Result<Self, Findings> {
-        let mut graph = Graph::symbolic();
-        program.vars().for_each(|var| graph.names.take(&var.name));
-        model.parameters.iter().for_each(|parameter| graph.names.take(&parameter.name));
-        graph.names.take("");
-        let outputs: Vec<&str> = outputs.iter().map(String::as_str).collect();
+        let main = program.blocks.first();
+        let outputs = main.map_or(&[][..], |main| &main.outputs);
+        let outputs: HashSet<&str> = outputs.iter().map(String::as_str).collect();
         let mut read: HashSet<&str> = program.ops().flat_map(Op::reads).collect();
         read.extend(&outputs);
-        let main = program.blocks.first().map_or(&[][..], |block| &block.ops);
-        let writes = main.iter().enumerate().flat_map(|(number, op)| {
+        let ops = main.map_or(&[][..], |block| &block.ops);
+        let writes = ops.iter().enumerate().flat_map(|(number, op)| {
             let inner = written(program, op);
             op.writes().chain(inner).map(move |name| (name, number))
         });
-        let fetched: HashSet<&str> = outputs.iter().copied().collect();
-        let last = writes.filter(|(name, _)| fetched.contains(name)).collect();
-        let parameters = model.parameters.iter().map(|it| (it.name.as_str(), &it.tensor)).collect();
-        let products = products(program, &outputs);
-        let ops = program.ops().count() as u64;
-        let mut walk = Self {
-            model,
-            program,
-            graph,
-            scope: Scope::new(program),
-            findings: Findings::default(),
-            blocks: Vec::new(),
-            inputs: Vec::new(),
-            outputs,
+        let last = writes.filter(|(name, _)| outputs.contains(name)).collect();
+        let vars = program.blocks.iter();
+        let vars =
+            vars.map(|block| block.vars.iter().map(|var| (var.name.as_str(), var)).collect());
+        let dialect = Paddle {
+            vars: vars.collect(),
+            variables: Vec::new(),
             given: Given::default(),
-            values: Vec::new(),
-            renamed: HashMap::new(),
-            parameters,
             read,
             last,
             options,
             keeps: Vec::new(),
-            products,
+            products: products(program, &outputs),
             left_out: HashSet::new(),
-            covered: None,
             release: Release::of(program),
-            work: ops.saturating_mul(MAX_WORK).max(1 << 12),
         };
-        walk.parameters();
-        match walk.findings.is_empty() {
-            true => Ok(walk),
-            false => Err(walk.findings),
+        let mut walk = Self::of_program(model, Some(program), dialect, covers)?;
+        program.blocks.iter().for_each(|block| walk.reserve(block));
+        for parameter in &model.parameters {
+            walk.graph.names.take(&parameter.name);
+            // LoD enters the program as values of its own.
+            let tensor = match parameter.tensor.lod.0.is_empty() {
+                true => Cow::Borrowed(&parameter.tensor),
+                false => Cow::Owned(Tensor { lod: Lod::default(), ..parameter.tensor.clone() }),
+            };
+            walk.parameters.insert(&parameter.name, tensor);
         }
+        walk.states();
+        if !walk.findings.is_empty() {
+            return Err(walk.findings);
+        }
+        walk.inputs();
+        Ok(walk)
     }
 
     /// Binds persistable variables to the parameters.
-    fn parameters(&mut self) {
+    fn states(&mut self) {
+        let parameters = self.model.parameters.iter();
+        let parameters: HashMap<&str, &Tensor> =
+            parameters.map(|it| (it.name.as_str(), &it.tensor)).collect();
         for (index, block) in self.program.blocks.iter().enumerate() {
+            let mut variables: HashMap<String, Option<Bound>> =
+                block.vars.iter().map(|var| (var.name.clone(), None)).collect();
             for var in block.vars.iter().filter(|var| var.persistable) {
-                let Some(tensor) = self.parameters.get(var.name.as_str()) else { continue };
-                if !matches!(tensor.kind, Kind::Dense) && self.read.contains(var.name.as_str()) {
-                    let place = format!("the parameter {}", quoted(&var.name));
-                    self.findings.add(place, "only dense tensors are supported");
+                let name = var.name.as_str();
+                let Some(tensor) = parameters.get(name) else { continue };
+                let place = || format!("the parameter {}", quoted(name));
+                if !matches!(tensor.kind, Kind::Dense) && self.is_read(name) {
+                    self.findings.add(place(), "only dense tensors are supported");
                     continue;
                 }
-                let value = Value::new(&var.name, ValueInfo::of(tensor));
                 let lod = tensor.lod.0.iter().map(|level| offsets(&mut self.graph, level));
-                match lod.collect() {
-                    Ok(lod) => {
-                        self.scope.set((index, var.name.as_str()), Bound::Tensor(value, lod));
-                        self.given.add(&var.name);
-                    }
+                let lod = match lod.collect() {
+                    Ok(lod) => lod,
                     Err(finding) => {
-                        self.findings.add(format!("the parameter {}", quoted(&var.name)), finding);
+                        self.findings.add(place(), finding);
+                        continue;
                     }
+                };
+                self.dialect.given.add(name);
+                let bound = Bound::Tensor(Value::new(name, ValueInfo::of(tensor)), lod);
+                match index {
+                    0 => self.scope.bind(name, bound),
+                    _ => drop(variables.insert(name.to_owned(), Some(bound))),
                 }
             }
+            self.dialect.variables.push(Arc::new(variables));
         }
     }
 
     /// Declares the inputs, and those of their LoD levels.
-    pub(super) fn inputs(&mut self) {
+    fn inputs(&mut self) {
         let inputs = interface(self.program).inputs;
-        for (name, _) in &self.options.lod {
+        for (name, _) in &self.dialect.options.lod {
             if !inputs.contains(&name.as_str()) {
                 let what = "the program has no such input, to set the LoD of";
                 self.findings.add(format!("the input {}", quoted(name)), what);
@@ -211,35 +293,27 @@ impl<'p> Walk<'p> {
         }
         let mut seen = HashSet::new();
         for name in inputs.into_iter().filter(|name| seen.insert(*name)) {
-            if let Err(finding) = self.input(name) {
+            if let Err(finding) = self.fed(name) {
                 self.findings.add(format!("the input {}", quoted(name)), finding);
             }
         }
     }
 
-    fn input(&mut self, name: &'p str) -> Outcome {
-        let key = self.scope.key(0, name)?;
-        let var = self.scope.declaration(key).ok_or("no block declares it")?;
+    fn fed(&mut self, name: &'p str) -> Outcome {
+        let (_, var) = self.declaration(0, name)?;
         let ValueType::Tensor(tensor) = &var.value else {
             return Err("expected a tensor".into());
         };
         let symbol = |(axis, dim): (usize, &Dim)| match dim {
+            // The rows of all sequences together are never fixed.
+            _ if axis == 0 && tensor.lod_level > 0 => Dim::Symbol(Arc::from(format!("{name}.0"))),
             Dim::Unknown => Dim::Symbol(Arc::from(format!("{name}.{axis}"))),
             known => known.clone(),
         };
         let shape = tensor.shape.as_ref().map(|dims| dims.iter().enumerate().map(symbol));
-        let mut info = ValueInfo::tensor(tensor.dtype, shape.map(Iterator::collect));
-        if tensor.lod_level > 0
-            && let ValueType::Tensor(declared) = &mut info.value
-        {
-            // The rows of all sequences together are never fixed.
-            if let Some(rows) = declared.shape.as_mut().and_then(|dims| dims.first_mut()) {
-                *rows = Dim::Symbol(Arc::from(format!("{name}.0")));
-            }
-        }
-        self.declare(name, &info);
-        self.given.add(name);
-        let given = self.options.lod.iter().filter(|(input, _)| input == name);
+        let value = self.input(name, TensorType::new(tensor.dtype, shape.map(Iterator::collect)));
+        self.dialect.given.add(name);
+        let given = self.dialect.options.lod.iter().filter(|(input, _)| input == name);
         let mut lod = Vec::new();
         for (_, offsets) in given {
             lod.push(self::offsets(&mut self.graph, offsets)?);
@@ -248,110 +322,45 @@ impl<'p> Walk<'p> {
         for level in open {
             let level = self.graph.names.fresh(&format!("{name}.lod{level}"));
             let count = Dim::Symbol(Arc::from(format!("{level}.0")));
-            let offsets = ValueInfo::tensor(DType::Int64, Some(vec![count]));
-            self.declare(&level, &offsets);
-            lod.push(Value::new(&level, offsets));
+            lod.push(self.input(&level, TensorType::new(DType::Int64, Some(vec![count]))));
         }
-        self.scope.set(key, Bound::Tensor(Value::new(name, info), lod));
+        self.scope.bind(name, Bound::Tensor(value, lod));
         Ok(())
     }
 
-    fn declare(&mut self, name: &str, info: &ValueInfo) {
-        let value = info.value.clone();
-        self.inputs.push(Var { name: name.to_owned(), value, ..Var::default() });
-    }
-
-    /// Returns a place that the walk can return to.
-    pub(super) fn mark(&self) -> Mark {
-        let count = self.findings.count();
-        Mark { blocks: self.blocks.len(), given: self.given.order.len(), findings: count }
-    }
-
-    /// Whether operators could not be translated since a place.
-    pub(super) fn has_failed(&self, mark: &Mark) -> bool {
-        self.findings.count() > mark.findings
-    }
-
-    /// Forgets the blocks that were translated since a place.
-    pub(super) fn back(&mut self, mark: &Mark) {
-        self.blocks.truncate(mark.blocks);
-        self.given.truncate(mark.given);
-    }
-
-    /// Translates the main block.
-    pub(super) fn main(&mut self) {
-        self.operators(0);
-    }
-
-    /// Translates the operators of a block.
-    pub(super) fn operators(&mut self, block: usize) {
-        let ops = self.program.blocks.get(block).map_or(&[][..], |block| &block.ops);
-        for (number, op) in ops.iter().enumerate() {
-            self.operator(&Site { block, number, op });
-        }
-    }
-
-    fn operator(&mut self, site: &Site<'p>) {
-        if matches!(site.op.kind.as_str(), "feed" | "fetch" | "fetch_v2") {
-            return;
-        }
-        let before = self.graph.ops.len();
-        let outcome = match self.work.checked_sub(1) {
-            Some(left) => {
-                self.work = left;
-                self.translate(site)
+    /// Returns the block that declares the variable which a name refers to in a block, and the declaration.
+    ///
+    /// # Errors
+    /// If no block declares it.
+    pub(super) fn declaration(&self, block: usize, name: &str) -> Outcome<(usize, &'p Var)> {
+        let mut at = block;
+        // The parents of blocks come before them: each step makes the index smaller.
+        loop {
+            if let Some(var) = self.dialect.vars.get(at).and_then(|vars| vars.get(name)) {
+                return Ok((at, *var));
             }
-            None => Err(Finding::new(Code::Limit, "the loops of the program are nested too deep")),
-        };
-        self.cover(site, before, outcome.as_ref().err());
-        if let Err(finding) = outcome {
-            self.findings.add(place(site), finding);
-            self.fail(site);
-        }
-    }
-
-    /// Records what became of an operator; `before` is the number of operators that were emitted before.
-    fn cover(&mut self, site: &Site<'p>, before: usize, finding: Option<&Finding>) {
-        let Some(covered) = &mut self.covered else { return };
-        let opset = self.graph.opset_since(before).filter(|_| finding.is_none());
-        let (kind, place) = (site.op.kind.clone(), (site.block, site.number));
-        let finding = finding.cloned();
-        let domain = String::new();
-        covered.insert(place, OperatorCoverage { domain, kind, place, opset, finding });
-    }
-
-    /// Translates the main block, and returns what became of each operator.
-    pub(super) fn coverage(mut self) -> Vec<OperatorCoverage> {
-        self.covered = Some(BTreeMap::new());
-        self.main();
-        self.covered.take().unwrap_or_default().into_values().collect()
-    }
-
-    fn translate(&mut self, site: &Site<'p>) -> Outcome {
-        let own = own(&site.op.kind);
-        if own.is_none() && RULES.name(&site.op.kind).is_none() {
-            if let Some(domain) = &self.options.custom_domain {
-                return self.keep(site, domain);
+            let parent = self.program.blocks.get(at).map(|block| block.parent);
+            match parent.and_then(|parent| usize::try_from(parent).ok()) {
+                Some(parent) if parent < at => at = parent,
+                _ => return Err(format!("no block declares `{name}`").into()),
             }
-            return Err(Finding::new(Code::NoEquivalent, "the operator is not supported"));
         }
+    }
+
+    /// Fails if an operator reads what could not be translated, or no block declares.
+    fn check_reads(&self, site: &Site<'_, 'p>) -> Step {
         for name in site.op.reads().filter(|name| *name != EMPTY) {
-            let key = self.scope.key(site.block, name)?;
-            if matches!(self.scope.get(key), Some(Bound::Failed)) {
-                self.fail(site);
-                return Ok(());
-            }
+            self.declaration(site.at.block, name)?;
+            site.scope.find(name)?;
         }
-        match own {
-            Some(own) => own(self, site),
-            None if self.left_out.contains(&(site.block, site.number)) => self.pass(site),
-            None => self.lower(site),
-        }
+        Ok(())
     }
 
-    /// Keeps an operator without an equivalent in a domain of its own. Its results have the types that the program
-    /// declares.
-    fn keep(&mut self, site: &Site<'p>, domain: &str) -> Outcome {
+    /// Keeps an operator without an equivalent in a domain of its own, with permission. Its results have the types that the
+    /// program declares.
+    fn keep(&mut self, site: &mut Site<'_, 'p>) -> Step {
+        let missing = || Finding::new(Code::NoEquivalent, "the operator is not supported");
+        let domain = self.dialect.options.custom_domain.as_ref().ok_or_else(missing)?;
         if site.op.blocks().next().is_some() {
             return Err("operators that run blocks cannot be kept".into());
         }
@@ -360,16 +369,14 @@ impl<'p> Walk<'p> {
             for name in &operand.args {
                 args.push(match self.bound(site, name, &operand.slot)? {
                     Bound::Tensor(value, _) => value,
-                    Bound::Failed => return Ok(()),
                     _ => return Err("only operators of tensors can be kept".into()),
                 });
             }
         }
         let mut results = Vec::new();
         for name in site.op.outputs.iter().flat_map(|operand| &operand.args) {
-            let key = self.scope.key(site.block, name)?;
-            let value = self.scope.declaration(key).map(|var| &var.value);
-            let Some(ValueType::Tensor(tensor)) = value else {
+            let (_, var) = self.declaration(site.at.block, name)?;
+            let ValueType::Tensor(tensor) = &var.value else {
                 return Err(format!("the type of `{name}` is not declared").into());
             };
             results.push((name, ValueInfo::tensor(tensor.dtype, tensor.shape.clone())));
@@ -377,15 +384,14 @@ impl<'p> Walk<'p> {
         let semantic = CONVENTIONS.is_semantic;
         let attributes = site.op.attributes.iter().filter(|it| semantic(&it.name));
         let attributes: Vec<Attribute> = attributes.cloned().filter_map(plain).collect();
-        self.graph.begin(&site.op.kind);
         let args: Vec<Option<&Value>> = args.iter().map(Some).collect();
         let infos = results.iter().map(|(_, info)| info.clone()).collect();
         let made = self.graph.emit_typed(&site.op.kind, &args, attributes, infos);
         if let Some(op) = self.graph.ops.last_mut() {
             domain.clone_into(&mut op.domain);
         }
-        if !self.keeps.contains(&site.op.kind) {
-            self.keeps.push(site.op.kind.clone());
+        if !self.dialect.keeps.contains(&site.op.kind) {
+            self.dialect.keeps.push(site.op.kind.clone());
         }
         for ((name, _), value) in results.iter().zip(&made) {
             self.bind(site, name, value, Vec::new())?;
@@ -393,32 +399,19 @@ impl<'p> Walk<'p> {
         Ok(())
     }
 
-    /// Marks the results of an operator that cannot be translated, so that their readers are not reported.
-    fn fail(&mut self, site: &Site<'p>) {
-        for name in site.op.writes().filter(|name| *name != EMPTY) {
-            if let Ok(key) = self.scope.key(site.block, name) {
-                self.scope.set(key, Bound::Failed);
-            }
-        }
-    }
-
     /// Lowers an operator by its rule.
-    fn lower(&mut self, site: &Site<'p>) -> Outcome {
+    fn lower(&mut self, site: &mut Site<'_, 'p>, rule: Rule) -> Step {
+        if self.dialect.left_out.contains(&(site.at.block, site.at.number)) {
+            return self.pass(site);
+        }
         let op = self.without_unread(site.op);
-        let rule = RULES.get(&site.op.kind);
-        let rule = rule.ok_or_else(|| Finding::internal("the operator has no rule"))?;
         let replaced = self.restored_factors(site)?;
         let replaced = replaced.as_ref().map_or(&[][..], |factors| factors);
         self.graph.begin(&site.op.kind);
-        let parameters = &self.parameters;
-        let facts = ScopeFacts { scope: &self.scope, block: site.block, parameters, replaced };
-        let mut operator = Operator::new(&op, self.release, &mut self.graph, &facts);
-        let outcome = rule(&mut operator);
+        let facts = ScopeFacts { scope: site.scope, parameters: &self.parameters, replaced };
+        let mut operator = Operator::new(&op, self.dialect.release, &mut self.graph, &facts);
+        rule(&mut operator)?;
         let outputs = operator.outputs;
-        if let Err(finding) = outcome {
-            self.graph.take_back();
-            return Err(finding);
-        }
         let shared = match operator_lod(&site.op.kind) {
             Some(LodRule::Shared(shared)) => Some(shared),
             _ => None,
@@ -444,7 +437,7 @@ impl<'p> Walk<'p> {
     fn without_unread(&self, op: &Op) -> Op {
         let mut op = op.clone();
         for name in op.outputs.iter_mut().flat_map(|operand| &mut operand.args) {
-            if !self.read.contains(name.as_str()) {
+            if !self.dialect.read.contains(name.as_str()) {
                 EMPTY.clone_into(name);
             }
         }
@@ -455,85 +448,60 @@ impl<'p> Walk<'p> {
     /// possible.
     pub(super) fn bind(
         &mut self,
-        site: &Site<'p>,
+        site: &mut Site<'_, 'p>,
         variable: &str,
         value: &Value,
         lod: Vec<Value>,
-    ) -> Outcome {
-        let key = self.scope.key(site.block, variable)?;
-        let value = self.ranked(key, value);
-        let value = self.named(site, key, &value)?;
+    ) -> Step {
+        let (_, var) = self.declaration(site.at.block, variable)?;
+        let value = self.variable(site.at, &var.name, &ranked(var, value))?;
         let lod: Vec<Value> = lod.iter().map(|level| self.graph.current(level)).collect();
-        self.scope.set(key, Bound::Tensor(value, lod));
+        site.scope.bind(variable, Bound::Tensor(value, lod));
         Ok(())
     }
 
-    /// Returns a value with the rank that the program declares, if it is not inferred.
-    pub(super) fn ranked(&self, key: Key<'p>, value: &Value) -> Value {
-        let declared = self.scope.declaration(key).and_then(|var| var.value.tensor_type());
-        let rank = declared.and_then(|declared| Some(declared.shape.as_ref()?.len()));
-        match (value.value_type(), rank) {
-            (ValueType::Tensor(tensor), Some(rank)) if tensor.shape.is_none() => {
-                let shape = Some(vec![Dim::Unknown; rank]);
-                Value::new(value.name(), ValueInfo::tensor(tensor.dtype, shape))
+    /// Binds a variable to anything that the current operator computed.
+    pub(super) fn set(&mut self, site: &mut Site<'_, 'p>, variable: &str, bound: Bound) -> Step {
+        let (_, var) = self.declaration(site.at.block, variable)?;
+        let bound = match bound {
+            Bound::Tensor(value, lod) => {
+                Bound::Tensor(self.variable(site.at, &var.name, &value)?, lod)
             }
-            _ => value.clone(),
-        }
+            other => other,
+        };
+        site.scope.bind(variable, bound);
+        Ok(())
     }
 
     /// Gives a value the name of a variable, if no value has it yet.
-    pub(super) fn named(&mut self, site: &Site<'p>, key: Key<'p>, value: &Value) -> Outcome<Value> {
-        let current = self.graph.current(value);
-        let is_final = match self.last.get(key.1) {
-            Some(last) => site.block == 0 && *last == site.number,
+    fn variable(&mut self, at: At, name: &'p str, value: &Value) -> Outcome<Value> {
+        let mut value = self.graph.current(value);
+        let is_final = match self.dialect.last.get(name) {
+            Some(last) => at.block == 0 && *last == at.number,
             None => true,
         };
-        if !is_final || !self.graph.is_made(value) || self.given.has(key.1) {
-            self.origin(site.block, key.1, &current);
-            return Ok(current);
+        if is_final && self.graph.is_made(&value) && !self.dialect.given.has(name) {
+            value = self.graph.name(&value, name, name)?;
+            self.dialect.given.add(name);
         }
-        let named = self.graph.name(value, key.1, key.1)?;
-        self.given.add(key.1);
-        self.origin(site.block, key.1, &named);
-        Ok(named)
-    }
-
-    fn origin(&mut self, block: usize, name: &'p str, value: &Value) {
-        self.values.push((block, name, Arc::from(value.name())));
-    }
-
-    /// Returns the origins of the values of variables: of several, the last.
-    pub(super) fn origins(&self, renamed: &HashMap<String, String>) -> Origins {
-        let mut origins = Origins::default();
-        for (block, name, value) in &self.values {
-            let value = match renamed.get(&**value) {
-                Some(new) => Arc::from(new.as_str()),
-                None => Arc::clone(value),
-            };
-            origins.insert(*block, name, Origin::Value(value));
-        }
-        origins
-    }
-
-    /// Returns a parameter of the model.
-    pub(super) fn parameter(&self, name: &str) -> Option<&'p Tensor> {
-        self.parameters.get(name).copied()
+        self.origins.insert(at.block, name, Origin::Value(Arc::from(value.name())));
+        Ok(value)
     }
 
     /// Returns what a variable holds.
     ///
     /// # Errors
     /// If it holds nothing.
-    pub(super) fn bound(&self, site: &Site<'p>, name: &str, slot: &str) -> Outcome<Bound> {
-        let key = self.scope.key(site.block, name)?;
-        self.scope.get(key).cloned().ok_or_else(|| valueless(name, slot))
+    pub(super) fn bound(&self, site: &Site<'_, 'p>, name: &str, slot: &str) -> Step<Bound> {
+        self.declaration(site.at.block, name)?;
+        site.scope.find(name)?.cloned().ok_or_else(|| valueless(name, slot).into())
     }
 
     /// Returns what the variable of an input slot holds.
     ///
     /// # Errors
     /// If the slot is empty, or the variable holds nothing.
-    pub(super) fn read(&self, site: &Site<'p>, slot: &str) -> Outcome<Bound> {
+    pub(super) fn read(&self, site: &Site<'_, 'p>, slot: &str) -> Step<Bound> {
         let missing = || Finding::from(format!("input `{slot}` is missing")).about_slot(slot);
         let name = site.op.input(slot).first().ok_or_else(missing)?;
         self.bound(site, name, slot)
@@ -543,32 +511,35 @@ impl<'p> Walk<'p> {
     ///
     /// # Errors
     /// If it holds none.
-    pub(super) fn tensor(&self, site: &Site<'p>, slot: &str) -> Outcome<(Value, Vec<Value>)> {
+    pub(super) fn tensor(&self, site: &Site<'_, 'p>, slot: &str) -> Step<(Value, Vec<Value>)> {
         match self.read(site, slot)? {
             Bound::Tensor(value, lod) => Ok((value, lod)),
-            _ => Err(Finding::from(format!("expected a tensor as `{slot}`")).about_slot(slot)),
+            _ => {
+                let wrong = Finding::from(format!("expected a tensor as `{slot}`"));
+                Err(wrong.about_slot(slot).into())
+            }
         }
     }
 
     /// Returns the name of the variable of an output slot; `None` if nothing reads it.
-    pub(super) fn output(&self, site: &Site<'p>, slot: &str) -> Option<&'p str> {
+    pub(super) fn result(&self, site: &Site<'_, 'p>, slot: &str) -> Option<&'p str> {
         let name = site.op.output(slot).first().map(String::as_str);
-        name.filter(|name| self.read.contains(name))
+        name.filter(|name| self.is_read(name))
     }
 
     /// Whether an operator reads a variable of this name, or it is fetched.
     pub(super) fn is_read(&self, name: &str) -> bool {
-        self.read.contains(name)
+        self.dialect.read.contains(name)
     }
 
     /// Returns the LoD of an output that shares that of an input.
     fn shared(
         &mut self,
-        site: &Site<'p>,
+        site: &Site<'_, 'p>,
         shared: &SharedLod,
         slot: &str,
         output: &Output,
-    ) -> Outcome<Vec<Value>> {
+    ) -> Step<Vec<Value>> {
         let Some(share) = shared.source(slot) else { return Ok(Vec::new()) };
         let sources = self.sources(site, share)?;
         let rows = output.info.shape().and_then(<[Dim]>::first).cloned();
@@ -584,7 +555,7 @@ impl<'p> Walk<'p> {
             }
         };
         if share.joins {
-            return self.joined(&sources, &rows);
+            return Ok(self.joined(&sources, &rows)?);
         }
         let place = site.op.output(slot).iter().position(|name| *name == output.variable);
         let source = place.and_then(|place| sources.get(place)).or(sources.first());
@@ -592,7 +563,7 @@ impl<'p> Walk<'p> {
         Ok(source.map(|(_, lod)| lod.clone()).unwrap_or_default())
     }
 
-    fn sources(&self, site: &Site<'p>, share: Share) -> Outcome<Vec<(Value, Vec<Value>)>> {
+    fn sources(&self, site: &Site<'_, 'p>, share: Share) -> Step<Vec<(Value, Vec<Value>)>> {
         let mut sources = Vec::new();
         for name in site.op.input(share.input).iter().filter(|name| *name != EMPTY) {
             if let Bound::Tensor(value, lod) = self.bound(site, name, share.input)? {
@@ -653,13 +624,16 @@ fn offsets(graph: &mut Graph, level: &[u64]) -> Outcome<Value> {
     Ok(graph.longs(&offsets))
 }
 
-/// Returns the place of an operator.
-fn place(site: &Site<'_>) -> String {
-    let block = match site.block {
-        0 => "the program".to_owned(),
-        block => format!("block {block}"),
-    };
-    format!("{block}, operator {} ({})", site.number, quoted(&site.op.kind))
+/// Returns a value with the rank that the program declares, if it is not inferred.
+pub(super) fn ranked(var: &Var, value: &Value) -> Value {
+    let rank = var.value.tensor_type().and_then(|declared| Some(declared.shape.as_ref()?.len()));
+    match (value.value_type(), rank) {
+        (ValueType::Tensor(tensor), Some(rank)) if tensor.shape.is_none() => {
+            let shape = Some(vec![Dim::Unknown; rank]);
+            Value::new(value.name(), ValueInfo::tensor(tensor.dtype, shape))
+        }
+        _ => value.clone(),
+    }
 }
 
 /// Returns the names that the blocks of an operator write.
@@ -679,16 +653,15 @@ fn written<'p>(program: &'p Program, op: &'p Op) -> Vec<&'p str> {
 
 /// The variables of a block, as rules see them.
 struct ScopeFacts<'a, 'p> {
-    scope: &'a Scope<'p>,
-    block: usize,
-    parameters: &'a HashMap<&'p str, &'p Tensor>,
+    scope: &'a Scope<Bound>,
+    parameters: &'a HashMap<&'p str, Cow<'p, Tensor>>,
     /// The values of variables that the operator reads instead.
     replaced: &'a [(&'p str, Value)],
 }
 
-impl<'p> ScopeFacts<'_, 'p> {
+impl ScopeFacts<'_, '_> {
     fn tensor(&self, variable: &str) -> Option<(&Value, &Vec<Value>)> {
-        match self.scope.get(self.scope.key(self.block, variable).ok()?)? {
+        match self.scope.get(variable)? {
             Bound::Tensor(value, lod) => {
                 let replaced = self.replaced.iter().find(|(name, _)| *name == variable);
                 Some((replaced.map_or(value, |(_, value)| value), lod))
@@ -709,7 +682,7 @@ impl VariableFacts for ScopeFacts<'_, '_> {
 
     fn parameter(&self, variable: &str) -> Option<&Tensor> {
         let (value, _) = self.tensor(variable)?;
-        self.parameters.get(value.name()).copied()
+        self.parameters.get(value.name()).map(AsRef::as_ref)
     }
 
     fn lod(&self, variable: &str) -> Vec<LodLevel> {
