@@ -62,6 +62,7 @@ use lodstone_schema::paddle::{Release, check_attributes};
 
 pub use crate::onnx::OPSET;
 
+use crate::frame::guarded;
 use crate::onnx::Graph;
 use crate::rules::{Family, RuleName, Rules, families};
 use operator::{Operator, Rule};
@@ -208,7 +209,8 @@ impl Output {
 /// program follows.
 ///
 /// # Errors
-/// If the operator is not supported, an input is missing, or the operator contradicts itself.
+/// If the operator is not supported, an input is missing, or the operator contradicts itself. A panic of its rule, such as
+/// that of arithmetic that overflows, is an internal error.
 pub fn lower_op(op: &Op, release: Release, given: &dyn VariableFacts) -> Result<Lowered, Finding> {
     let rule = RULES.get(&op.kind).ok_or("the operator is not supported")?;
     check_attributes(op)?;
@@ -216,7 +218,7 @@ pub fn lower_op(op: &Op, release: Release, given: &dyn VariableFacts) -> Result<
     op.reads().chain(op.writes()).for_each(|name| graph.names.take(name));
     graph.begin(op.kind.as_str());
     let mut operator = Operator::new(op, release, &mut graph, given);
-    rule(&mut operator)?;
+    guarded(|| rule(&mut operator))?;
     let (outputs, lods) = (operator.outputs, operator.lods);
     outputs.iter().try_for_each(check_size)?;
     let (bytes, mut infos) = (graph.bytes, std::mem::take(&mut graph.infos));
