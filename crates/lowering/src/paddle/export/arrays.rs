@@ -6,7 +6,8 @@ use lodstone_schema::numbers::Rank;
 use lodstone_schema::onnx::infer::{ValueInfo, common_type};
 use lodstone_schema::places::at_mut;
 
-use super::walk::{Bound, Own, Site, Walk};
+use super::variables::Bound;
+use super::walk::{Own, Site, Walk};
 use crate::frame::Step;
 use crate::onnx::{Value, int};
 use crate::paddle::operator::Outcome;

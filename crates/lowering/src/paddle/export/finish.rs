@@ -6,7 +6,8 @@ use lodstone_model::{Model, Op, Report};
 use lodstone_schema::onnx::quoted;
 use lodstone_schema::{Findings, Origins};
 
-use super::walk::{Bound, Walk, ranked};
+use super::variables::{Bound, ranked};
+use super::walk::Walk;
 use crate::frame::Step;
 use crate::onnx::Value;
 use crate::paddle::operator::Outcome;

@@ -13,7 +13,8 @@ use std::collections::{HashMap, HashSet};
 
 use lodstone_model::{AttributeValue, DType, Op, Program};
 
-use super::walk::{Bound, Site, Walk};
+use super::variables::Bound;
+use super::walk::{Site, Walk};
 use crate::frame::Step;
 use crate::onnx::Value;
 use crate::paddle::operator::Outcome;

@@ -4,15 +4,15 @@
 //!
 //! | PaddlePaddle | ONNX | by |
 //! |---|---|---|
-//! | variables, written any number of times | values, written once | `walk` |
-//! | `feed` and `fetch`; persistable variables | inputs and outputs; initializers | `walk` |
-//! | `while`, `conditional_block` | `Loop`, `If` | `control` |
+//! | variables, written any number of times | values, written once | `variables` |
+//! | `feed` and `fetch`; persistable variables | inputs and outputs; initializers | `variables`, `finish` |
+//! | `conditional_block`, `while` | `If`, `Loop` | `control`, `loops` |
 //! | arrays of tensors | sequences | `arrays` |
 //! | rank tables of sequences | two tensors | `ranks` |
 //! | Viterbi's algorithm | two `Scan` | `paths` |
 //! | convolutions to which a bias is added | convolutions with a bias | `fuse` |
 //! | products of quantized integers | products of numbers that are dequantized | `integers` |
-//! | LoD | inputs `NAME.lod0`, `NAME.lod1`, ... with the offsets of each level | `walk` |
+//! | LoD | inputs `NAME.lod0`, `NAME.lod1`, ... with the offsets of each level | `variables`, `lower` |
 //!
 //! An unknown dim gets a symbol of its own, so equal dims are recognized. Rules of sequences take the offsets of LoD as
 //! values; those of `native_exported` rows exist for the export only, since the executor computes them natively.
@@ -26,8 +26,11 @@ mod control;
 mod finish;
 mod fuse;
 mod integers;
+mod loops;
+mod lower;
 mod paths;
 mod ranks;
+mod variables;
 mod walk;
 
 use std::collections::BTreeSet;

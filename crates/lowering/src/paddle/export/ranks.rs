@@ -10,7 +10,8 @@
 
 use lodstone_model::{AttributeValue, DType, TensorType, ValueType};
 
-use super::walk::{Bound, Own, Site, Walk};
+use super::variables::Bound;
+use super::walk::{Own, Site, Walk};
 use crate::frame::Step;
 use crate::onnx::{Graph, Value, int, ints};
 use crate::paddle::operator::Outcome;

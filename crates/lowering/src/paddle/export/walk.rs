@@ -4,42 +4,25 @@ use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use lodstone_model::{
-    Attribute, AttributeValue, DType, Dim, Kind, Lod, Model, Op, Program, Tensor, TensorType,
-    ValueType, Var,
-};
-use lodstone_schema::numbers::exact;
+use lodstone_model::{Attribute, AttributeValue, Lod, Model, Op, Program, Tensor, ValueType, Var};
 use lodstone_schema::onnx::infer::ValueInfo;
-use lodstone_schema::onnx::quoted;
-use lodstone_schema::paddle::{
-    CONVENTIONS, EMPTY, LodRule, Release, Share, SharedLod, interface, operator,
-};
+use lodstone_schema::paddle::{CONVENTIONS, EMPTY, Release};
 use lodstone_schema::{Code, Finding, Findings, Origin};
 
 use super::integers::{Product, products};
-use super::{arrays, control, paths, ranks};
+use super::variables::{Bound, Given, ranked};
+use super::{arrays, control, loops, paths, ranks};
 use crate::LowerOptions;
 use crate::frame::{At, Dialect, Frame, Scope, Step, Variables};
-use crate::onnx::{Graph, Value, int};
-use crate::paddle::operator::{Operator, Outcome, Rule, level_of, valueless};
-use crate::paddle::{LodLevel, Output, RULES, VariableFacts, check_size};
-
-/// What a variable holds.
-#[derive(Clone, Debug)]
-pub(super) enum Bound {
-    /// A tensor, and the offsets of its LoD levels, outermost first.
-    Tensor(Value, Vec<Value>),
-    /// An array: a sequence of tensors, and the type of its members, if it has any.
-    Array(Value, Option<TensorType>),
-    /// A rank table: the indices of sequences, the longest first, and their lengths in this order.
-    Ranks(Value, Value),
-}
+use crate::onnx::Value;
+use crate::paddle::RULES;
+use crate::paddle::operator::{Outcome, Rule, valueless};
 
 /// Translates an operator that acts on variables rather than on tensors.
 pub(super) type Own = for<'s, 'p> fn(&mut Walk<'p>, &mut Site<'s, 'p>) -> Step;
 
 const OWN: &[&[(&str, Own)]] =
-    &[arrays::OPERATORS, control::OPERATORS, paths::OPERATORS, ranks::OPERATORS];
+    &[arrays::OPERATORS, control::OPERATORS, loops::OPERATORS, paths::OPERATORS, ranks::OPERATORS];
 
 /// Returns the kinds of operators that act on variables.
 pub(super) fn own_kinds() -> impl Iterator<Item = &'static str> {
@@ -58,43 +41,13 @@ pub(super) struct Site<'s, 'p> {
     pub(super) scope: &'s mut Scope<Bound>,
 }
 
-/// The names that values have been given, in order.
-#[derive(Debug, Default)]
-pub(super) struct Given<'p> {
-    order: Vec<&'p str>,
-    all: HashSet<&'p str>,
-}
-
-impl<'p> Given<'p> {
-    fn add(&mut self, name: &'p str) {
-        if self.all.insert(name) {
-            self.order.push(name);
-        }
-    }
-
-    pub(super) fn has(&self, name: &str) -> bool {
-        self.all.contains(name)
-    }
-
-    pub(super) fn count(&self) -> usize {
-        self.order.len()
-    }
-
-    /// Takes back all names but the first ones.
-    pub(super) fn truncate(&mut self, count: usize) {
-        for name in self.order.drain(count.min(self.order.len())..) {
-            self.all.remove(name);
-        }
-    }
-}
-
 /// A program that is being translated.
 pub(super) type Walk<'p> = Frame<'p, Paddle<'p>>;
 
 /// What only these programs have.
 pub(super) struct Paddle<'p> {
     /// The declarations of each block.
-    vars: Vec<HashMap<&'p str, &'p Var>>,
+    pub(super) vars: Vec<HashMap<&'p str, &'p Var>>,
     /// The variables of each block but the main one, which hold parameters when the block begins, or nothing.
     pub(super) variables: Vec<Variables<Bound>>,
     /// The names of variables that are names of values already.
@@ -110,7 +63,7 @@ pub(super) struct Paddle<'p> {
     pub(super) products: HashMap<(usize, usize), Product<'p>>,
     /// Operators whose input is their result, by block and index.
     pub(super) left_out: HashSet<(usize, usize)>,
-    release: Release,
+    pub(super) release: Release,
 }
 
 /// How an operator is translated.
@@ -247,106 +200,6 @@ impl<'p> Walk<'p> {
         Ok(walk)
     }
 
-    /// Binds persistable variables to the parameters.
-    fn states(&mut self) {
-        let parameters = self.model.parameters.iter();
-        let parameters: HashMap<&str, &Tensor> =
-            parameters.map(|it| (it.name.as_str(), &it.tensor)).collect();
-        for (index, block) in self.program.blocks.iter().enumerate() {
-            let mut variables: HashMap<String, Option<Bound>> =
-                block.vars.iter().map(|var| (var.name.clone(), None)).collect();
-            for var in block.vars.iter().filter(|var| var.persistable) {
-                let name = var.name.as_str();
-                let Some(tensor) = parameters.get(name) else { continue };
-                let place = || format!("the parameter {}", quoted(name));
-                if !matches!(tensor.kind, Kind::Dense) && self.is_read(name) {
-                    self.findings.add(place(), "only dense tensors are supported");
-                    continue;
-                }
-                let lod = tensor.lod.0.iter().map(|level| offsets(&mut self.graph, level));
-                let lod = match lod.collect() {
-                    Ok(lod) => lod,
-                    Err(finding) => {
-                        self.findings.add(place(), finding);
-                        continue;
-                    }
-                };
-                self.dialect.given.add(name);
-                let bound = Bound::Tensor(Value::new(name, ValueInfo::of(tensor)), lod);
-                match index {
-                    0 => self.scope.bind(name, bound),
-                    _ => drop(variables.insert(name.to_owned(), Some(bound))),
-                }
-            }
-            self.dialect.variables.push(Arc::new(variables));
-        }
-    }
-
-    /// Declares the inputs, and those of their LoD levels.
-    fn inputs(&mut self) {
-        let inputs = interface(self.program).inputs;
-        for (name, _) in &self.dialect.options.lod {
-            if !inputs.contains(&name.as_str()) {
-                let what = "the program has no such input, to set the LoD of";
-                self.findings.add(format!("the input {}", quoted(name)), what);
-            }
-        }
-        let mut seen = HashSet::new();
-        for name in inputs.into_iter().filter(|name| seen.insert(*name)) {
-            if let Err(finding) = self.fed(name) {
-                self.findings.add(format!("the input {}", quoted(name)), finding);
-            }
-        }
-    }
-
-    fn fed(&mut self, name: &'p str) -> Outcome {
-        let (_, var) = self.declaration(0, name)?;
-        let ValueType::Tensor(tensor) = &var.value else {
-            return Err("expected a tensor".into());
-        };
-        let symbol = |(axis, dim): (usize, &Dim)| match dim {
-            // The rows of all sequences together are never fixed.
-            _ if axis == 0 && tensor.lod_level > 0 => Dim::Symbol(Arc::from(format!("{name}.0"))),
-            Dim::Unknown => Dim::Symbol(Arc::from(format!("{name}.{axis}"))),
-            known => known.clone(),
-        };
-        let shape = tensor.shape.as_ref().map(|dims| dims.iter().enumerate().map(symbol));
-        let value = self.input(name, TensorType::new(tensor.dtype, shape.map(Iterator::collect)));
-        self.dialect.given.add(name);
-        let given = self.dialect.options.lod.iter().filter(|(input, _)| input == name);
-        let mut lod = Vec::new();
-        for (_, offsets) in given {
-            lod.push(self::offsets(&mut self.graph, offsets)?);
-        }
-        let open = if lod.is_empty() { 0..tensor.lod_level } else { 0..0 };
-        for level in open {
-            let level = self.graph.names.fresh(&format!("{name}.lod{level}"));
-            let count = Dim::Symbol(Arc::from(format!("{level}.0")));
-            lod.push(self.input(&level, TensorType::new(DType::Int64, Some(vec![count]))));
-        }
-        self.scope.bind(name, Bound::Tensor(value, lod));
-        Ok(())
-    }
-
-    /// Returns the block that declares the variable which a name refers to in a block, and the declaration.
-    ///
-    /// # Errors
-    /// If no block declares it.
-    pub(super) fn declaration(&self, block: usize, name: &str) -> Outcome<(usize, &'p Var)> {
-        let mut at = block;
-        // The parents of blocks come before them: each step makes the index smaller.
-        loop {
-            if let Some(var) = self.dialect.vars.get(at).and_then(|vars| vars.get(name)) {
-                return Ok((at, *var));
-            }
-            let parent = self.program.blocks.get(at).map(|block| block.parent);
-            match parent.and_then(|parent| usize::try_from(parent).ok()) {
-                Some(parent) if parent < at => at = parent,
-                _ => return Err(format!("no block declares `{name}`").into()),
-            }
-        }
-    }
-
     /// Fails if an operator reads what could not be translated, or no block declares.
     fn check_reads(&self, site: &Site<'_, 'p>) -> Step {
         for name in site.op.reads().filter(|name| *name != EMPTY) {
@@ -397,51 +250,6 @@ impl<'p> Walk<'p> {
             self.bind(site, name, value, Vec::new())?;
         }
         Ok(())
-    }
-
-    /// Lowers an operator by its rule.
-    fn lower(&mut self, site: &mut Site<'_, 'p>, rule: Rule) -> Step {
-        if self.dialect.left_out.contains(&(site.at.block, site.at.number)) {
-            return self.pass(site);
-        }
-        let op = self.without_unread(site.op);
-        let replaced = self.restored_factors(site)?;
-        let replaced = replaced.as_ref().map_or(&[][..], |factors| factors);
-        self.graph.begin(&site.op.kind);
-        let facts = ScopeFacts { scope: site.scope, parameters: &self.parameters, replaced };
-        let mut operator = Operator::new(&op, self.dialect.release, &mut self.graph, &facts);
-        rule(&mut operator)?;
-        let outputs = operator.outputs;
-        let shared = match operator_lod(&site.op.kind) {
-            Some(LodRule::Shared(shared)) => Some(shared),
-            _ => None,
-        };
-        for output in outputs {
-            check_size(&output)?;
-            let level = |level: &LodLevel| {
-                let info = ValueInfo::tensor(DType::Int64, Some(vec![level.count.clone()]));
-                Some(Value::new(level.value.as_deref()?, info))
-            };
-            let lod = match (&output.lod, shared) {
-                (Some(levels), _) => levels.iter().filter_map(level).collect(),
-                (None, Some(shared)) => self.shared(site, shared, &output.slot, &output)?,
-                (None, None) => Vec::new(),
-            };
-            let value = Value::new(&output.value, output.info);
-            self.bind(site, &output.variable, &value, lod)?;
-        }
-        Ok(())
-    }
-
-    /// Returns the operator without the outputs that nothing reads.
-    fn without_unread(&self, op: &Op) -> Op {
-        let mut op = op.clone();
-        for name in op.outputs.iter_mut().flat_map(|operand| &mut operand.args) {
-            if !self.dialect.read.contains(name.as_str()) {
-                EMPTY.clone_into(name);
-            }
-        }
-        op
     }
 
     /// Binds a variable to a tensor that the current operator computed, which gets the variable's name where that is
@@ -531,69 +339,6 @@ impl<'p> Walk<'p> {
     pub(super) fn is_read(&self, name: &str) -> bool {
         self.dialect.read.contains(name)
     }
-
-    /// Returns the LoD of an output that shares that of an input.
-    fn shared(
-        &mut self,
-        site: &Site<'_, 'p>,
-        shared: &SharedLod,
-        slot: &str,
-        output: &Output,
-    ) -> Step<Vec<Value>> {
-        let Some(share) = shared.source(slot) else { return Ok(Vec::new()) };
-        let sources = self.sources(site, share)?;
-        let rows = output.info.shape().and_then(<[Dim]>::first).cloned();
-        let Some(rows) = rows else { return Ok(Vec::new()) };
-        let differs = |source: &Value| {
-            let dims = source.info().shape().and_then(<[Dim]>::first);
-            match (dims, &rows) {
-                (Some(Dim::Known(a)), Dim::Known(b)) => a != b,
-                (Some(a), b) if a == b => false,
-                // A reshape may regroup the rows in any way.
-                (Some(_), _) => site.op.kind.starts_with("reshape"),
-                (None, _) => true,
-            }
-        };
-        if share.joins {
-            return Ok(self.joined(&sources, &rows)?);
-        }
-        let place = site.op.output(slot).iter().position(|name| *name == output.variable);
-        let source = place.and_then(|place| sources.get(place)).or(sources.first());
-        let source = source.filter(|(source, _)| !differs(source));
-        Ok(source.map(|(_, lod)| lod.clone()).unwrap_or_default())
-    }
-
-    fn sources(&self, site: &Site<'_, 'p>, share: Share) -> Step<Vec<(Value, Vec<Value>)>> {
-        let mut sources = Vec::new();
-        for name in site.op.input(share.input).iter().filter(|name| *name != EMPTY) {
-            if let Bound::Tensor(value, lod) = self.bound(site, name, share.input)? {
-                sources.push((value, lod));
-            }
-        }
-        Ok(sources)
-    }
-
-    /// Returns the LoD of tensors that are stacked side by side, or whose rows are concatenated.
-    fn joined(&mut self, sources: &[(Value, Vec<Value>)], rows: &Dim) -> Outcome<Vec<Value>> {
-        let Some(((first, lod), rest)) = sources.split_first() else { return Ok(Vec::new()) };
-        let is_same = first.info().shape().and_then(<[Dim]>::first) == Some(rows);
-        if rest.is_empty() || is_same || lod.is_empty() {
-            return Ok(lod.clone());
-        }
-        let mut lod = lod.clone();
-        for (_, more) in rest {
-            if more.len() != lod.len() {
-                return Ok(Vec::new());
-            }
-            for (level, more) in lod.iter_mut().zip(more) {
-                let end = self.graph.slice(level, 0, -1, i64::MAX)?;
-                let more = self.graph.slice(more, 0, 1, i64::MAX)?;
-                let more = self.graph.add(&more, &end)?;
-                *level = self.graph.call("Concat", &[&*level, &more], [int("axis", 0)])?;
-            }
-        }
-        Ok(lod)
-    }
 }
 
 /// Returns an attribute in a form that ONNX has; `None` if it has none.
@@ -614,28 +359,6 @@ fn plain(attribute: Attribute) -> Option<Attribute> {
     Some(Attribute { name: attribute.name, value })
 }
 
-fn operator_lod(kind: &str) -> Option<&'static LodRule> {
-    operator(kind).map(|row| &row.lod)
-}
-
-/// Adds the offsets of a LoD level.
-fn offsets(graph: &mut Graph, level: &[u64]) -> Outcome<Value> {
-    let offsets = level.iter().map(|offset| exact(*offset)).collect::<Outcome<Vec<i64>>>()?;
-    Ok(graph.longs(&offsets))
-}
-
-/// Returns a value with the rank that the program declares, if it is not inferred.
-pub(super) fn ranked(var: &Var, value: &Value) -> Value {
-    let rank = var.value.tensor_type().and_then(|declared| Some(declared.shape.as_ref()?.len()));
-    match (value.value_type(), rank) {
-        (ValueType::Tensor(tensor), Some(rank)) if tensor.shape.is_none() => {
-            let shape = Some(vec![Dim::Unknown; rank]);
-            Value::new(value.name(), ValueInfo::tensor(tensor.dtype, shape))
-        }
-        _ => value.clone(),
-    }
-}
-
 /// Returns the names that the blocks of an operator write.
 fn written<'p>(program: &'p Program, op: &'p Op) -> Vec<&'p str> {
     let (mut names, mut seen, mut open) = (Vec::new(), HashSet::new(), vec![op]);
@@ -649,48 +372,4 @@ fn written<'p>(program: &'p Program, op: &'p Op) -> Vec<&'p str> {
         }
     }
     names
-}
-
-/// The variables of a block, as rules see them.
-struct ScopeFacts<'a, 'p> {
-    scope: &'a Scope<Bound>,
-    parameters: &'a HashMap<&'p str, Cow<'p, Tensor>>,
-    /// The values of variables that the operator reads instead.
-    replaced: &'a [(&'p str, Value)],
-}
-
-impl ScopeFacts<'_, '_> {
-    fn tensor(&self, variable: &str) -> Option<(&Value, &Vec<Value>)> {
-        match self.scope.get(variable)? {
-            Bound::Tensor(value, lod) => {
-                let replaced = self.replaced.iter().find(|(name, _)| *name == variable);
-                Some((replaced.map_or(value, |(_, value)| value), lod))
-            }
-            _ => None,
-        }
-    }
-}
-
-impl VariableFacts for ScopeFacts<'_, '_> {
-    fn info(&self, variable: &str) -> Option<ValueInfo> {
-        self.tensor(variable).map(|(value, _)| value.info().clone())
-    }
-
-    fn contents(&self, variable: &str) -> Option<Vec<i64>> {
-        self.tensor(variable)?.0.info().ints()
-    }
-
-    fn parameter(&self, variable: &str) -> Option<&Tensor> {
-        let (value, _) = self.tensor(variable)?;
-        self.parameters.get(value.name()).map(AsRef::as_ref)
-    }
-
-    fn lod(&self, variable: &str) -> Vec<LodLevel> {
-        let levels = self.tensor(variable).map_or(&[][..], |(_, lod)| lod);
-        levels.iter().map(level_of).collect()
-    }
-
-    fn value_of(&self, variable: &str) -> String {
-        self.tensor(variable).map_or(variable, |(value, _)| value.name()).to_owned()
-    }
 }
