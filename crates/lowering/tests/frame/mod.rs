@@ -3,6 +3,8 @@
 
 mod toy;
 
+use std::collections::HashMap;
+
 use lodstone_engine::{Budget, Context, Executable, ExecutableOptions, Threads, Value};
 use lodstone_model::{
     Attribute, AttributeValue, Block, DType, Dialect, Dim, Model, Op, Operand, Program, Report,
@@ -10,6 +12,7 @@ use lodstone_model::{
 };
 use lodstone_store::Blob;
 
+use super::{Scope, Variables};
 use toy::{Toy, Walk};
 
 fn op(kind: &str, inputs: &[&str], outputs: &[&str]) -> Op {
@@ -84,4 +87,49 @@ fn coverage_tries_what_nothing_reads() {
     let missing: Vec<&str> =
         covered.iter().filter(|it| it.finding.is_some()).map(|it| it.kind.as_str()).collect();
     assert_eq!((covered.len(), missing), (5, vec!["unknown"]));
+}
+
+#[test]
+fn a_block_that_runs_itself_is_an_error() {
+    let mut model = model();
+    let mut program = model.main().unwrap().clone();
+    program.blocks[1].ops.push(op("times", &["x"], &["z"]));
+    model.set_main(program);
+    let findings = walk(&model, false).findings;
+    assert_eq!(findings.count(), 1, "{:?}", findings.located);
+    assert_eq!(findings.located[0].place, "subgraph 1, operator 1 (`times`)");
+    assert_eq!(findings.located[0].finding.message, "subgraphs are nested deeper than 64");
+}
+
+#[test]
+fn a_block_sees_the_names_around_it_until_it_declares_them() {
+    let variables = |names: &[(&str, Option<i32>)]| -> Variables<i32> {
+        names
+            .iter()
+            .map(|(name, first)| ((*name).to_owned(), *first))
+            .collect::<HashMap<_, _>>()
+            .into()
+    };
+    let mut scope: Scope<i32> = [("a", 1), ("b", 2), ("c", 3)]
+        .map(|(name, item)| (name.to_owned(), item))
+        .into_iter()
+        .collect();
+    scope.open(&variables(&[("b", None), ("w", Some(4))]));
+    let found = ["a", "b", "c", "w"].map(|name| scope.get(name).copied());
+    assert_eq!(found, [Some(1), None, Some(3), Some(4)]);
+    scope.open(&variables(&[]));
+    scope.bind("a", 5);
+    scope.bind("b", 6);
+    scope.fail("c");
+    assert_eq!(scope.get("b"), Some(&6));
+    let mut assigned = scope.close().unwrap();
+    assigned.sort_by(|(a, _), (b, _)| a.cmp(b));
+    let assigned: Vec<_> = assigned.into_iter().map(|(name, item)| (name, item.ok())).collect();
+    let expected = [("a", Some(5)), ("b", Some(6)), ("c", None)];
+    assert_eq!(assigned, expected.map(|(name, item)| (name.to_owned(), item)));
+    // What becomes of it depends on the operator that runs the block.
+    assert_eq!(["a", "b", "c"].map(|name| scope.get(name).copied()), [Some(1), None, Some(3)]);
+    scope.bind("b", 7);
+    assert!(scope.close().unwrap().is_empty());
+    assert_eq!(scope.get("b"), Some(&2));
 }
