@@ -8,7 +8,7 @@
 use std::path::{Path, PathBuf};
 
 use lodstone::finding::{Code, Located};
-use lodstone::model::{AttributeValue, Dialect, Report};
+use lodstone::model::{AttributeValue, Block, Dialect, Model, Op, Operand, Report, Topology};
 use lodstone::run::tensors;
 use lodstone::{
     ConvertOptions, Inputs, Parameter, RunOptions, Target, convert, open, open_bytes, run,
@@ -267,4 +267,34 @@ fn damaged_programs_are_converted_or_refused_by_operator() {
         }
     }
     assert!(converted > 1000 && refused > 10_000, "{converted} converted, {refused} refused");
+}
+
+#[test]
+fn an_absent_member_of_a_list_that_is_read_is_reported() {
+    let list = |names: &[&str]| {
+        let args = names.iter().map(|name| (*name).to_owned()).collect();
+        vec![Operand { slot: String::new(), args }]
+    };
+    let op = |kind: &str, inputs: &[&str], outputs: &[&str]| Op {
+        kind: kind.to_owned(),
+        inputs: list(inputs),
+        outputs: list(outputs),
+        ..Op::default()
+    };
+    let ops = vec![
+        op("pd_op.data", &[], &["x"]),
+        op("builtin.combine", &["x", ""], &["both"]),
+        op("builtin.split", &["both"], &["first", "second"]),
+        op("pd_op.relu", &["second"], &["y"]),
+        op("pd_op.abs", &["y"], &["z"]),
+        op("pd_op.fetch", &["z"], &["out"]),
+    ];
+    let block = Block { parent: -1, ops, ..Block::default() };
+    let mut model = Model::default();
+    model.set_main(Topology { blocks: vec![block], ..Topology::new(Dialect::Pir) }.into());
+    let error = lower(&mut model, Dialect::Paddle, &mut Report::default()).unwrap().unwrap_err();
+    let findings: Vec<String> = error.findings.located.iter().map(Located::to_string).collect();
+    let expected =
+        "the main block, operator 3 (`pd_op.relu`): the list has no value for the result `second`";
+    assert_eq!(findings, [expected]);
 }

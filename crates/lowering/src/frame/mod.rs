@@ -9,6 +9,7 @@
 //! | [`Item`](Dialect::Item), [`value`](Dialect::value) | what a name stands for |
 //! | [`rule`](Dialect::rule) | the rule of an operator, or why there is none |
 //! | [`apply`](Dialect::apply) | applies it, and binds the results |
+//! | [`base`](Dialect::base) | what the ONNX operators of an operator are named after |
 //! | [`changed`](Dialect::changed) | the names to which an operator assigns |
 //! | [`is_kept`](Dialect::is_kept) | whether an operator has effects beyond its results |
 //!
@@ -17,6 +18,8 @@
 //! | [`Frame::begin`] | starts a walk: reserves the names of the program |
 //! | [`Frame::input`] | declares an input |
 //! | [`Frame::operators`], [`Frame::main`] | translates operators, and notes which failed |
+//! | [`Frame::enter`] | translates a block that an operator runs |
+//! | [`Scope`] | what the names of a block stand for, and of blocks around it |
 //! | [`Frame::named`] | gives a result the name that the program has for it |
 //! | [`control`] | choices and loops, whose bodies are blocks of the program or made by a rule |
 //! | [`views`] | tensors that operators write to, and views of them |
@@ -24,6 +27,9 @@
 //!
 //! A step that fails has a finding, or fails because what it reads has failed, which is reported there ([`Halt`]). With
 //! [`Frame::coverage`], all operators are tried, and what fails for unknown dims counts as supported.
+//!
+//! A translation to operators that are not ONNX's has a loop of its own, with the same parts: [`Scope`], [`Halt`], [`At`] and
+//! [`guarded`].
 
 pub(crate) mod control;
 mod scope;
@@ -181,6 +187,17 @@ impl At {
             0 => place_of(self.part, self.number, op),
             block => place_of(&format!("{inner} {block}"), self.number, op),
         }
+    }
+
+    /// Returns what became of an operator.
+    pub(crate) fn coverage(
+        self,
+        op: &Op,
+        opset: Option<i64>,
+        finding: Option<Finding>,
+    ) -> OperatorCoverage {
+        let (kind, domain) = (op.kind.clone(), op.domain.clone());
+        OperatorCoverage { domain, kind, place: (self.block, self.number), opset, finding }
     }
 }
 
@@ -405,9 +422,7 @@ impl<'m, D: Dialect<'m>> Frame<'m, D> {
         };
         let finding = finding.filter(counts).cloned();
         let opset = self.graph.opset_since(before).filter(|_| finding.is_none());
-        let (kind, domain) = (op.kind.clone(), op.domain.clone());
-        let place = (at.block, at.number);
-        covered.insert(place, OperatorCoverage { domain, kind, place, opset, finding });
+        covered.insert((at.block, at.number), at.coverage(op, opset, finding));
     }
 
     /// Translates the operators of a block that an operator runs.

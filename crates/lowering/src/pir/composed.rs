@@ -1,11 +1,13 @@
 //! Operators of PaddlePaddle 3 alone, as several operators of PaddlePaddle 2.
 
 use lodstone_model::{AttributeValue, DType, Op, TensorType, ValueType};
+use lodstone_schema::Finding;
 use lodstone_schema::numbers::{Rank, exact};
 
 use super::attributes;
 use super::special::{Rule, arg, result};
-use super::walk::{Bound, Outcome, Walk, attribute, new_op, operand};
+use super::walk::{Bound, Walk, attribute, new_op, operand};
+use crate::frame::Step;
 
 /// Rules by operator.
 pub(super) const RULES: &[(&str, Rule)] = &[
@@ -28,7 +30,7 @@ fn boolean(value: &ValueType) -> ValueType {
 }
 
 /// The magnitude of a tensor with the sign of another one, whose zeros have signs too.
-fn copysign<'p>(walk: &mut Walk<'p>, op: &'p Op) -> Outcome {
+fn copysign<'p>(walk: &mut Walk<'p>, op: &'p Op) -> Step {
     let (x, y) = (walk.variable(arg(op, 0)?)?, walk.variable(arg(op, 1)?)?);
     let value = result(op)?;
     let (of_y, whole) = (walk.type_of(arg(op, 1)?), walk.type_of(value));
@@ -69,7 +71,7 @@ fn copysign<'p>(walk: &mut Walk<'p>, op: &'p Op) -> Outcome {
 }
 
 /// Replaces the elements where a mask is true by a number.
-fn masked_fill<'p>(walk: &mut Walk<'p>, op: &'p Op) -> Outcome {
+fn masked_fill<'p>(walk: &mut Walk<'p>, op: &'p Op) -> Step {
     let (x, mask) = (walk.variable(arg(op, 0)?)?, walk.variable(arg(op, 1)?)?);
     let (number, value) = (walk.variable(arg(op, 2)?)?, result(op)?);
     let whole = walk.type_of(value);
@@ -82,7 +84,7 @@ fn masked_fill<'p>(walk: &mut Walk<'p>, op: &'p Op) -> Outcome {
 }
 
 /// Repeats each element along an axis: along a new axis after it, which is then merged into it.
-fn repeat_interleave<'p>(walk: &mut Walk<'p>, op: &'p Op) -> Outcome {
+fn repeat_interleave<'p>(walk: &mut Walk<'p>, op: &'p Op) -> Step {
     let (x, value) = (arg(op, 0)?, result(op)?);
     let integer = |name: &str| op.attribute(name).and_then(attributes::long);
     let repeats = integer("repeats").and_then(|it| i32::try_from(it).ok()).filter(|it| *it > 0);
@@ -120,19 +122,19 @@ fn repeat_interleave<'p>(walk: &mut Walk<'p>, op: &'p Op) -> Outcome {
 }
 
 /// Expands a tensor to the shape of another one.
-fn expanded(walk: &mut Walk<'_>, x: &str, like: &str, value: &ValueType) -> Outcome<String> {
+fn expanded(walk: &mut Walk<'_>, x: &str, like: &str, value: &ValueType) -> Step<String> {
     let shape = value.tensor_type().and_then(|tensor| tensor.shape.clone()).unwrap_or_default();
     let shape = shape.iter().map(|dim| match dim {
         lodstone_model::Dim::Known(dim) => exact(*dim),
         _ => Ok(-1),
     });
-    let shape = AttributeValue::Ints(shape.collect::<Outcome<_>>()?);
+    let shape = AttributeValue::Ints(shape.collect::<Result<_, Finding>>()?);
     let shape = vec![attribute("target_shape", shape)];
     Ok(walk.call("expand_as_v2", &[("X", x), ("Y", like)], shape, value.clone()))
 }
 
 /// Multiplies the sigmoid linear unit of a tensor by another one; without it, the halves of the last axis.
-fn swiglu<'p>(walk: &mut Walk<'p>, op: &'p Op) -> Outcome {
+fn swiglu<'p>(walk: &mut Walk<'p>, op: &'p Op) -> Step {
     let mut x = walk.variable(arg(op, 0)?)?;
     let value = result(op)?;
     let whole = walk.type_of(value);
@@ -172,7 +174,7 @@ pub(super) fn numbers(
     index: usize,
     new: &mut Op,
     (_, tensor, list): (&str, &str, &str),
-) -> Outcome<Option<Vec<i64>>> {
+) -> Step<Option<Vec<i64>>> {
     let value = super::special::arg(op, index)?;
     match walk.bound(value)? {
         Bound::Variable(name) => {
@@ -192,7 +194,6 @@ pub(super) fn numbers(
             }
             Ok(known)
         }
-        Bound::Nothing => Err(super::walk::reported()),
     }
 }
 
@@ -203,7 +204,7 @@ pub(super) fn number(
     index: usize,
     new: &mut Op,
     (name, tensor): (&str, &str),
-) -> Outcome {
+) -> Step {
     let variable = walk.variable(super::special::arg(op, index)?)?;
     let known = walk.constants.get(&variable).and_then(|it| attributes::long(&it.scalar()?));
     match known.map(i32::try_from) {

@@ -9,12 +9,13 @@ use lodstone_model::{AttributeValue, Block, DType, Dim, Holder, Op, TensorType, 
 use lodstone_schema::pir::{REGIONS, operator};
 
 use super::special::{Rule, arg, is_array};
-use super::walk::{Bound, Outcome, Walk, attribute, new_op, operand};
+use super::walk::{Bound, Walk, attribute, new_op, operand};
+use crate::frame::Step;
 
 pub(super) const RULES: &[(&str, Rule)] = &[("pd_op.if", if_op), ("pd_op.while", while_op)];
 
 /// Returns the blocks that an operator runs, with their indices.
-fn regions<'p>(walk: &Walk<'p>, op: &Op, count: usize) -> Outcome<Vec<(usize, &'p Block)>> {
+fn regions<'p>(walk: &Walk<'p>, op: &Op, count: usize) -> Step<Vec<(usize, &'p Block)>> {
     let numbers = match op.attribute(REGIONS) {
         Some(AttributeValue::Blocks(numbers)) => numbers.clone(),
         _ => Vec::new(),
@@ -31,7 +32,7 @@ fn regions<'p>(walk: &Walk<'p>, op: &Op, count: usize) -> Outcome<Vec<(usize, &'
 }
 
 /// Returns the values that a block passes on.
-fn yielded(block: &Block) -> Outcome<&[String]> {
+fn yielded(block: &Block) -> Step<&[String]> {
     let last = block.ops.last().filter(|op| op.kind == "cf.yield");
     last.map(|op| op.input("")).ok_or_else(|| "expected a block that ends with `yield`".into())
 }
@@ -52,7 +53,7 @@ fn copy(from: &str, to: &str) -> Op {
 }
 
 /// Translates a loop: its variables get the initial values before it, and the next values at the end of its block.
-fn while_op<'p>(walk: &mut Walk<'p>, op: &'p Op) -> Outcome {
+fn while_op<'p>(walk: &mut Walk<'p>, op: &'p Op) -> Step {
     let [(index, block)] = regions(walk, op, 1)?[..] else { return Err("expected a block".into()) };
     let next = yielded(block)?;
     let (results, carried) = (op.output(""), op.input("").get(1..).unwrap_or_default());
@@ -95,9 +96,8 @@ fn while_op<'p>(walk: &mut Walk<'p>, op: &'p Op) -> Outcome {
     let outer = walk.current;
     let inner = walk.begin_block()?;
     walk.ops(index, block);
-    let finished = end_iteration(walk, next, &condition, &variables);
+    end_iteration(walk, next, &condition, &variables)?;
     walk.current = outer;
-    finished?;
     let mut new = new_op(
         "while",
         &[("Condition", &condition)],
@@ -146,7 +146,7 @@ fn end_iteration(
     next: &[String],
     condition: &str,
     variables: &[String],
-) -> Outcome {
+) -> Step {
     let mut sources = Vec::new();
     for (value, to) in
         next.iter().zip(std::iter::once(condition).chain(variables.iter().map(String::as_str)))
@@ -176,7 +176,7 @@ fn end_iteration(
 }
 
 /// Translates a choice.
-fn if_op<'p>(walk: &mut Walk<'p>, op: &'p Op) -> Outcome {
+fn if_op<'p>(walk: &mut Walk<'p>, op: &'p Op) -> Step {
     let condition = walk.variable(arg(op, 0)?)?;
     let regions = regions(walk, op, 2)?;
     let inverse = walk.call(
@@ -222,7 +222,7 @@ fn branch<'p>(
     op: &'p Op,
     (index, block): (usize, &'p Block),
     condition: &str,
-) -> Outcome<Vec<String>> {
+) -> Step<Vec<String>> {
     let values = match op.output("").is_empty() {
         true => &[],
         false => yielded(block)?,
@@ -232,13 +232,7 @@ fn branch<'p>(
     walk.ops(index, block);
     let mut names = Vec::new();
     for value in values {
-        let from = match walk.variable(value) {
-            Ok(from) => from,
-            Err(finding) => {
-                walk.current = outer;
-                return Err(finding);
-            }
-        };
+        let from = walk.variable(value)?;
         let name = walk.names.fresh("branch");
         walk.declare_in(
             outer,
@@ -265,7 +259,7 @@ fn branch<'p>(
     Ok(names)
 }
 
-fn block_number(index: usize) -> Outcome<i32> {
+fn block_number(index: usize) -> Step<i32> {
     i32::try_from(index).map_err(|_| "expected fewer blocks".into())
 }
 

@@ -33,14 +33,11 @@ mod special;
 mod table;
 mod walk;
 
-use std::collections::HashMap;
-
 use lodstone_model::{Dialect, Model, Report};
 use lodstone_schema::{Finding, Findings, Origins};
 
-use crate::{LowerError, LowerOptions, OperatorCoverage, RuleName, paddle};
-pub use walk::Translated;
-use walk::Walk;
+use crate::{LowerError, LowerOptions, OperatorCoverage, RuleName, frame, paddle};
+use walk::{Translated, Walk};
 
 /// Returns the names of all rules. Other operators are rows of a table.
 pub(crate) fn names() -> Vec<RuleName> {
@@ -87,7 +84,7 @@ pub fn to_run(model: &mut Model) -> Result<Origins, LowerError> {
 ///
 /// # Errors
 /// If the model has no program, or it contradicts itself as a whole.
-pub fn translate(model: &Model, keeps: bool) -> Result<Translated, Findings> {
+fn translate(model: &Model, keeps: bool) -> Result<Translated, Findings> {
     let Some(program) = model.main() else {
         let mut findings = Findings::default();
         findings.add("the program", "expected a program, found none");
@@ -137,31 +134,17 @@ pub fn coverage_by(
     model: &Model,
     support: impl Fn(&Model) -> Result<Vec<Support>, Finding>,
 ) -> Result<Vec<OperatorCoverage>, Finding> {
-    let first = |findings: Findings| match findings.located.into_iter().next() {
-        Some(located) => located.finding.within(located.place),
-        None => Finding::internal("a program is rejected without a reason"),
-    };
-    let translated = translate(model, false).map_err(first)?;
-    let program = model.main().ok_or("expected a program, found none")?;
-    let mut supports: HashMap<(usize, usize), (Option<i64>, Option<Finding>)> = HashMap::new();
+    let mut translated = translate(model, false).map_err(frame::first)?;
     // A program of which only a part was translated may contradict itself.
     if translated.findings.is_empty() {
         for (name, (opset, finding)) in support(&translated.model)? {
-            let Some(place) = translated.source_of(&name) else { continue };
-            let entry = supports.entry(place).or_default();
-            entry.0 = entry.0.max(opset);
-            entry.1 = entry.1.take().or(finding);
+            let place = translated.sources.get(&name);
+            let Some(covered) = place.and_then(|place| translated.covered.get_mut(place)) else {
+                continue;
+            };
+            covered.opset = covered.opset.max(opset);
+            covered.finding = covered.finding.take().or(finding);
         }
     }
-    let operators = translated.operators(program).map(|(block, number, op)| {
-        let (opset, finding) = supports.remove(&(block, number)).unwrap_or_default();
-        OperatorCoverage {
-            domain: op.domain.clone(),
-            kind: op.kind.clone(),
-            place: (block, number),
-            opset,
-            finding: translated.finding(block, number).cloned().or(finding),
-        }
-    });
-    Ok(operators.collect())
+    Ok(translated.covered.into_values().collect())
 }

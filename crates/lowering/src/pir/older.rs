@@ -25,18 +25,20 @@ use lodstone_model::{
     Attribute, AttributeValue, ByteString, DType, Dim, Loss, Model, Op, Report, TensorType,
     ValueType, Var,
 };
-use lodstone_schema::Findings;
 use lodstone_schema::numbers::{Axis, Rank, known};
-use lodstone_schema::onnx::place_of;
 use lodstone_schema::paddle::{Release, codes, operator, truncates};
+use lodstone_schema::{Finding, Findings};
 
 use super::attributes::{double, doubles, long, longs};
 use super::registry;
-use super::walk::{Outcome, attribute, block_name, new_op, operand};
+use super::walk::{INNER, MAIN, attribute, new_op, operand};
+use crate::frame::{At, guarded};
 use crate::onnx::Names;
 use crate::onnx::layout::{Layout, PADDLE};
 
 /// Writes an operator as 2.6.2 computes it.
+pub(super) type Outcome<T = ()> = Result<T, Finding>;
+
 type Rule = fn(&mut Writer<'_>, Op) -> Outcome;
 
 /// The rules of operators that changed after 2.6.2.
@@ -94,9 +96,9 @@ pub(super) fn write(model: &mut Model, report: &mut Report) -> Result<(), Findin
     for (index, block) in program.blocks.iter_mut().enumerate() {
         for write in [restated, registry::fit] {
             for (number, op) in std::mem::take(&mut block.ops).into_iter().enumerate() {
-                let place = place_of(&block_name(index), number, &op);
+                let place = At { part: MAIN, block: index, number }.place(INNER, &op);
                 writer.role = op.attributes.iter().find(|it| it.name == "op_role").cloned();
-                if let Err(finding) = write(&mut writer, op) {
+                if let Err(finding) = guarded(|| write(&mut writer, op)) {
                     findings.push(finding.at(place));
                 }
             }

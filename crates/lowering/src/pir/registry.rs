@@ -6,8 +6,8 @@ use lodstone_schema::paddle::{AttributeSpec, attributes, input_type, operator};
 use lodstone_schema::{Code, Finding};
 
 use super::attributes::longs;
+use super::older::Outcome;
 use super::older::{Writer, set};
-use super::walk::Outcome;
 
 /// Appends an operator in the form that 2.6.2 takes.
 pub(super) fn fit(writer: &mut Writer<'_>, mut op: Op) -> Outcome {

@@ -7,11 +7,12 @@ use lodstone_schema::pir::{DATA, FEED, FETCH, PARAMETER, fetched};
 
 use super::attributes::{self, double, long, longs};
 use super::constants::{Constant, MAX_ELEMENTS};
-use super::walk::{Bound, Outcome, Walk, attribute, new_op, operand};
+use super::walk::{Bound, Walk, attribute, new_op, operand};
 use super::{composed, control};
+use crate::frame::Step;
 use crate::rules::{RuleName, Rules, families};
 
-pub(super) type Rule = for<'p> fn(&mut Walk<'p>, &'p Op) -> Outcome;
+pub(super) type Rule = for<'p> fn(&mut Walk<'p>, &'p Op) -> Step;
 
 /// Rules by operator.
 const RULES: &[(&str, Rule)] = &[
@@ -84,50 +85,55 @@ pub(super) fn makes_constant(op: &Op) -> bool {
 }
 
 /// Returns an operand.
-pub(super) fn arg(op: &Op, index: usize) -> Outcome<&str> {
+pub(super) fn arg(op: &Op, index: usize) -> Step<&str> {
     let arg = op.input("").get(index).map(String::as_str).filter(|arg| !arg.is_empty());
     arg.ok_or_else(|| format!("operand {index} is missing").into())
 }
 
 /// Returns the only result.
-pub(super) fn result(op: &Op) -> Outcome<&str> {
+pub(super) fn result(op: &Op) -> Step<&str> {
     let result = op.output("").first().map(String::as_str).filter(|name| !name.is_empty());
     result.ok_or_else(|| "the result is missing".into())
 }
 
 /// Declares a parameter.
-fn stored<'p>(walk: &mut Walk<'p>, op: &'p Op) -> Outcome {
+fn stored<'p>(walk: &mut Walk<'p>, op: &'p Op) -> Step {
     walk.result(op, result(op)?);
     Ok(())
 }
 
-fn combine<'p>(walk: &mut Walk<'p>, op: &'p Op) -> Outcome {
+fn combine<'p>(walk: &mut Walk<'p>, op: &'p Op) -> Step {
     let member = |arg: &String| match arg.as_str() {
         "" => Ok(None),
         arg => walk.variable(arg).map(Some),
     };
-    let members = op.input("").iter().map(member).collect::<Outcome<Vec<_>>>()?;
+    let members = op.input("").iter().map(member).collect::<Step<Vec<_>>>()?;
     walk.bind(result(op)?, Bound::List(members));
     Ok(())
 }
 
 /// Binds the members of a list.
-fn split<'p>(walk: &mut Walk<'p>, op: &'p Op) -> Outcome {
+fn split<'p>(walk: &mut Walk<'p>, op: &'p Op) -> Step {
     let members = members(walk, op)?;
     if members.len() != op.output("").len() {
         let (found, expected) = (op.output("").len(), members.len());
         return Err(format!("expected {expected} results, found {found}").into());
     }
     for (value, member) in op.output("").iter().zip(members) {
-        if !value.is_empty() {
-            walk.bind(value, member.map_or(Bound::Nothing, Bound::Variable));
+        match member {
+            _ if value.is_empty() => {}
+            Some(member) => walk.bind(value, Bound::Variable(member)),
+            None => {
+                let what = format!("the list has no value for the result {}", quoted(value));
+                walk.values.refuse(value, what.into());
+            }
         }
     }
     Ok(())
 }
 
 /// Binds a member of a list.
-fn member<'p>(walk: &mut Walk<'p>, op: &'p Op) -> Outcome {
+fn member<'p>(walk: &mut Walk<'p>, op: &'p Op) -> Step {
     let members = members(walk, op)?;
     let index = op.attribute("index").and_then(attributes::long);
     let index = index.and_then(|index| usize::try_from(index).ok());
@@ -137,7 +143,7 @@ fn member<'p>(walk: &mut Walk<'p>, op: &'p Op) -> Outcome {
     Ok(())
 }
 
-fn members(walk: &Walk<'_>, op: &Op) -> Outcome<Vec<Option<String>>> {
+fn members(walk: &Walk<'_>, op: &Op) -> Step<Vec<Option<String>>> {
     match walk.bound(arg(op, 0)?)? {
         Bound::List(members) => Ok(members),
         _ => Err("expected a list".into()),
@@ -145,7 +151,7 @@ fn members(walk: &Walk<'_>, op: &Op) -> Outcome<Vec<Option<String>>> {
 }
 
 /// Feeds an input; a persistable one is a parameter.
-fn input<'p>(walk: &mut Walk<'p>, op: &'p Op) -> Outcome {
+fn input<'p>(walk: &mut Walk<'p>, op: &'p Op) -> Step {
     let value = result(op)?;
     let is_stored = walk.vars.get(value).is_some_and(|var| var.persistable);
     let name = walk.result(op, value);
@@ -158,7 +164,7 @@ fn input<'p>(walk: &mut Walk<'p>, op: &'p Op) -> Outcome {
     Ok(())
 }
 
-fn fetch<'p>(walk: &mut Walk<'p>, op: &'p Op) -> Outcome {
+fn fetch<'p>(walk: &mut Walk<'p>, op: &'p Op) -> Step {
     let (value, output) = (arg(op, 0)?, result(op)?);
     let mut name = walk.variable(value)?;
     if name != output && fetched(op).is_none() {
@@ -175,7 +181,7 @@ fn fetch<'p>(walk: &mut Walk<'p>, op: &'p Op) -> Outcome {
 }
 
 /// Binds the result to the first operand, which it equals.
-fn same<'p>(walk: &mut Walk<'p>, op: &'p Op) -> Outcome {
+fn same<'p>(walk: &mut Walk<'p>, op: &'p Op) -> Step {
     let bound = walk.bound(arg(op, 0)?)?;
     walk.bind(result(op)?, bound);
     Ok(())
@@ -190,7 +196,7 @@ enum Fill {
 }
 
 /// Fills a tensor of a shape, which is an attribute or an operand.
-fn full<'p>(walk: &mut Walk<'p>, op: &'p Op, fill: Fill) -> Outcome {
+fn full<'p>(walk: &mut Walk<'p>, op: &'p Op, fill: Fill) -> Step {
     let dtype = dtype_of(walk, op)?;
     let code = attributes::code(dtype)?;
     let mut new = new_op("fill_constant", &[], &[], vec![attribute("dtype", code)]);
@@ -267,7 +273,7 @@ fn text(number: f64, dtype: DType) -> String {
 }
 
 /// Returns the element type in an attribute, or that of the result.
-fn dtype_of(walk: &Walk<'_>, op: &Op) -> Outcome<DType> {
+fn dtype_of(walk: &Walk<'_>, op: &Op) -> Step<DType> {
     let named = match op.attribute("dtype") {
         Some(AttributeValue::String(name)) => attributes::dtype(name),
         _ => None,
@@ -277,7 +283,7 @@ fn dtype_of(walk: &Walk<'_>, op: &Op) -> Outcome<DType> {
 }
 
 /// Makes evenly spaced numbers. PaddlePaddle 2 takes their element type from the operands.
-fn range<'p>(walk: &mut Walk<'p>, op: &'p Op) -> Outcome {
+fn range<'p>(walk: &mut Walk<'p>, op: &'p Op) -> Step {
     let dtype = dtype_of(walk, op)?;
     let mut inputs = Vec::new();
     for (index, slot) in ["Start", "End", "Step"].into_iter().enumerate() {
@@ -290,7 +296,7 @@ fn range<'p>(walk: &mut Walk<'p>, op: &'p Op) -> Outcome {
 }
 
 /// Fills a tensor like another one with a number.
-fn full_like<'p>(walk: &mut Walk<'p>, op: &'p Op, number: f32) -> Outcome {
+fn full_like<'p>(walk: &mut Walk<'p>, op: &'p Op, number: f32) -> Step {
     let x = walk.variable(arg(op, 0)?)?;
     let code = attributes::code(dtype_of(walk, op)?)?;
     let name = walk.result(op, result(op)?);
@@ -300,7 +306,7 @@ fn full_like<'p>(walk: &mut Walk<'p>, op: &'p Op, number: f32) -> Outcome {
 }
 
 /// Makes a list of integers.
-fn full_int_array<'p>(walk: &mut Walk<'p>, op: &'p Op) -> Outcome {
+fn full_int_array<'p>(walk: &mut Walk<'p>, op: &'p Op) -> Step {
     let values = op.attribute("value").and_then(longs);
     let values = values.ok_or("expected integers as `value`")?;
     let dtype = dtype_of(walk, op)?;
@@ -313,7 +319,7 @@ fn full_int_array<'p>(walk: &mut Walk<'p>, op: &'p Op) -> Outcome {
     Ok(())
 }
 
-fn assign_value<'p>(walk: &mut Walk<'p>, op: &'p Op, overwritten: Option<usize>) -> Outcome {
+fn assign_value<'p>(walk: &mut Walk<'p>, op: &'p Op, overwritten: Option<usize>) -> Step {
     let values = op.attribute("values").cloned();
     let values = values.ok_or("expected numbers as `values`")?;
     let shape = op.attribute("shape").and_then(longs).ok_or("expected integers as `shape`")?;
@@ -349,7 +355,7 @@ fn emit_values(
     shape: Vec<i32>,
     dtype: DType,
     values: &AttributeValue,
-) -> Outcome {
+) -> Step {
     const TYPES: [(DType, &str); 5] = [
         (DType::Bool, "bool_values"),
         (DType::Int32, "int32_values"),
@@ -387,7 +393,7 @@ fn emit_values(
 }
 
 /// Writes a value to the variable of another one.
-fn assign_out<'p>(walk: &mut Walk<'p>, op: &'p Op) -> Outcome {
+fn assign_out<'p>(walk: &mut Walk<'p>, op: &'p Op) -> Step {
     let (from, to) = (walk.variable(arg(op, 0)?)?, walk.variable(arg(op, 1)?)?);
     walk.constants.remove(&to);
     walk.bind(result(op)?, Bound::Variable(to.clone()));
@@ -396,7 +402,7 @@ fn assign_out<'p>(walk: &mut Walk<'p>, op: &'p Op) -> Outcome {
 }
 
 /// Returns the shape of a tensor. The operator of PaddlePaddle 2 returns 32 bits.
-fn shape<'p>(walk: &mut Walk<'p>, op: &'p Op) -> Outcome {
+fn shape<'p>(walk: &mut Walk<'p>, op: &'p Op) -> Step {
     let x = walk.variable(arg(op, 0)?)?;
     let value = result(op)?;
     let mut tensor = walk.type_of(value).tensor_type().cloned().unwrap_or_default();
@@ -414,7 +420,7 @@ fn shape<'p>(walk: &mut Walk<'p>, op: &'p Op) -> Outcome {
     Ok(())
 }
 
-fn split_with_num<'p>(walk: &mut Walk<'p>, op: &'p Op) -> Outcome {
+fn split_with_num<'p>(walk: &mut Walk<'p>, op: &'p Op) -> Step {
     let x = walk.variable(arg(op, 0)?)?;
     let num = op.attribute("num").and_then(attributes::long);
     let num = num.and_then(|num| i32::try_from(num).ok()).ok_or("expected an integer as `num`")?;
@@ -431,7 +437,7 @@ fn split_with_num<'p>(walk: &mut Walk<'p>, op: &'p Op) -> Outcome {
     Ok(())
 }
 
-fn transpose<'p>(walk: &mut Walk<'p>, op: &'p Op) -> Outcome {
+fn transpose<'p>(walk: &mut Walk<'p>, op: &'p Op) -> Step {
     let x = walk.variable(arg(op, 0)?)?;
     let perm = op.attribute("perm").and_then(longs).ok_or("expected integers as `perm`")?;
     let perm = perm.into_iter().map(i32::try_from).collect::<Result<Vec<_>, _>>();
@@ -453,7 +459,7 @@ fn triangle<'p>(
     op: &'p Op,
     (kind, input, output): (&str, &str, &str),
     lower: bool,
-) -> Outcome {
+) -> Step {
     let x = walk.variable(arg(op, 0)?)?;
     // An absent `diagonal` is the main one.
     let diagonal = op.attribute("diagonal").map_or(Some(0), attributes::long);
@@ -466,7 +472,7 @@ fn triangle<'p>(
 }
 
 /// Declares an array, which the first operator that writes to it creates.
-fn create_array<'p>(walk: &mut Walk<'p>, op: &'p Op) -> Outcome {
+fn create_array<'p>(walk: &mut Walk<'p>, op: &'p Op) -> Step {
     let name = walk.result(op, result(op)?);
     walk.array_lengths.insert(name, Some(0));
     Ok(())
@@ -474,7 +480,7 @@ fn create_array<'p>(walk: &mut Walk<'p>, op: &'p Op) -> Outcome {
 
 /// Creates an array of tensors filled with a number, like those of another array. If the length of that is unknown, as it is after
 /// a loop, the array is only declared.
-fn create_array_like<'p>(walk: &mut Walk<'p>, op: &'p Op) -> Outcome {
+fn create_array_like<'p>(walk: &mut Walk<'p>, op: &'p Op) -> Step {
     let like = walk.variable(arg(op, 0)?)?;
     let value = op.attribute("val").and_then(double).ok_or("expected a number as `val`")?;
     let name = walk.result(op, result(op)?);
@@ -501,7 +507,7 @@ fn create_array_like<'p>(walk: &mut Walk<'p>, op: &'p Op) -> Outcome {
     Ok(())
 }
 
-fn array_write<'p>(walk: &mut Walk<'p>, op: &'p Op) -> Outcome {
+fn array_write<'p>(walk: &mut Walk<'p>, op: &'p Op) -> Step {
     let array = walk.variable(arg(op, 0)?)?;
     let (x, i) = (walk.variable(arg(op, 1)?)?, walk.variable(arg(op, 2)?)?);
     let place = walk.constants.get(&i).and_then(Constant::scalar).as_ref().and_then(long);
@@ -517,7 +523,7 @@ fn array_write<'p>(walk: &mut Walk<'p>, op: &'p Op) -> Outcome {
     Ok(())
 }
 
-fn array_read<'p>(walk: &mut Walk<'p>, op: &'p Op) -> Outcome {
+fn array_read<'p>(walk: &mut Walk<'p>, op: &'p Op) -> Step {
     let (array, i) = (arg(op, 0)?, arg(op, 1)?);
     if !walk.type_of(array).is_array() {
         return Err(format!("expected an array, found {}", quoted(array)).into());

@@ -7,7 +7,8 @@ use lodstone_schema::pir::{LAYER, OperandKind, Operator, operator};
 use lodstone_schema::{Code, Finding};
 
 use super::attributes::{convert, is_neutral};
-use super::walk::{Bound, Outcome, Walk, attribute, operand};
+use super::walk::{Bound, Walk, attribute, operand};
+use crate::frame::Step;
 
 /// Attributes that do not affect what an operator of PaddlePaddle 2 computes: devices, orders among equals, checks.
 const WITHOUT_EFFECT: [&str; 8] =
@@ -23,16 +24,16 @@ pub(super) fn missing(kind: &str) -> Finding {
 }
 
 /// Translates an operator to its counterpart in the table.
-pub(super) fn translate<'p>(walk: &mut Walk<'p>, op: &'p Op) -> Outcome {
+pub(super) fn translate<'p>(walk: &mut Walk<'p>, op: &'p Op) -> Step {
     let row = operator(&op.kind).ok_or_else(|| missing(&op.kind))?;
     match row.kind.filter(|kind| paddle::operator(kind).is_some()) {
         Some(kind) => renamed(walk, op, row, kind),
         None if walk.keeps => kept(walk, op, row),
-        None => Err(missing(&op.kind)),
+        None => Err(missing(&op.kind).into()),
     }
 }
 
-fn renamed<'p>(walk: &mut Walk<'p>, op: &'p Op, row: &Operator, kind: &str) -> Outcome {
+fn renamed<'p>(walk: &mut Walk<'p>, op: &'p Op, row: &Operator, kind: &str) -> Step {
     let specs: Vec<&AttributeSpec> = attributes(kind).collect();
     let like = |name: &str| specs.iter().find(|spec| spec.name == name)?.like.as_ref();
     let mut new = Op { kind: kind.to_owned(), ..Op::default() };
@@ -60,7 +61,7 @@ fn renamed<'p>(walk: &mut Walk<'p>, op: &'p Op, row: &Operator, kind: &str) -> O
             OperandKind::Slot(None) if !known.optional => {}
             OperandKind::Slot(None) => {
                 let message = format!("the operand `{}` is not supported", known.name);
-                return Err(Finding::new(Code::NoEquivalent, message));
+                return Err(Finding::new(Code::NoEquivalent, message).into());
             }
             OperandKind::Attribute { name, tensor, list } => {
                 // It only repeats the shape of another operand.
@@ -68,7 +69,7 @@ fn renamed<'p>(walk: &mut Walk<'p>, op: &'p Op, row: &Operator, kind: &str) -> O
                     continue;
                 }
                 computed(walk, &mut new, arg, (name, like(name)), (*tensor, *list))
-                    .map_err(|finding| within(finding, known.name))?;
+                    .map_err(|halt| halt.within(format_args!("operand `{}`", known.name)))?;
             }
         }
     }
@@ -88,7 +89,7 @@ fn renamed<'p>(walk: &mut Walk<'p>, op: &'p Op, row: &Operator, kind: &str) -> O
             let is_neutral = is_neutral(&given.value) || is_default(name, &given.value);
             if matters && !is_neutral && !is_extra(kind, name) {
                 let message = format!("the attribute `{name}` is not supported");
-                return Err(Finding::new(Code::NoEquivalent, message));
+                return Err(Finding::new(Code::NoEquivalent, message).into());
             }
             if matters && is_extra(kind, name) {
                 let value = match (kind, name) {
@@ -115,7 +116,9 @@ fn renamed<'p>(walk: &mut Walk<'p>, op: &'p Op, row: &Operator, kind: &str) -> O
     for (index, known) in row.results.iter().enumerate() {
         let Some(value) = results.get(index).filter(|value| !value.is_empty()) else { continue };
         let Some(slot) = known.slot else {
-            walk.bind(value, Bound::Nothing);
+            let what =
+                format!("the result `{}` of {} has no counterpart", known.name, quoted(&op.kind));
+            walk.values.refuse(value, Finding::new(Code::NoEquivalent, what));
             continue;
         };
         let overwritten = known.overwrites.filter(|_| op.kind.ends_with('_'));
@@ -165,12 +168,11 @@ fn computed(
     arg: &str,
     (name, like): (&str, Option<&AttributeValue>),
     (tensor, list): (Option<&str>, Option<&str>),
-) -> Outcome {
+) -> Step {
     let bound = walk.bound(arg)?;
     let names = match &bound {
         Bound::Variable(name) => vec![name.clone()],
         Bound::List(names) => names.iter().flatten().cloned().collect(),
-        Bound::Nothing => return Err(super::walk::reported()),
     };
     // A list of one tensor with all numbers is that tensor.
     let is_list = match names.as_slice() {
@@ -221,7 +223,7 @@ fn computed(
 
 impl Walk<'_> {
     /// Returns the elements of a list of numbers, each as a variable.
-    fn members(&mut self, name: &str) -> Outcome<Vec<String>> {
+    fn members(&mut self, name: &str) -> Step<Vec<String>> {
         let declared = self.declared(name);
         let tensor = declared.tensor_type();
         let dims = tensor.and_then(|tensor| tensor.shape.clone()).unwrap_or_default();
@@ -289,7 +291,7 @@ impl Walk<'_> {
 
 /// Adds what PaddlePaddle 2 stores and PIR derives: element types of operands, and whether a reduction is over all
 /// axes.
-fn complete(walk: &Walk<'_>, op: &Op, new: &mut Op, specs: &[&AttributeSpec]) -> Outcome {
+fn complete(walk: &Walk<'_>, op: &Op, new: &mut Op, specs: &[&AttributeSpec]) -> Step {
     let has = |new: &Op, name: &str| new.attribute(name).is_some();
     let knows = |name: &str| specs.iter().any(|spec| spec.name == name);
     if new.kind == "cast" || new.kind == "cast_grad" {
@@ -332,7 +334,7 @@ fn complete(walk: &Walk<'_>, op: &Op, new: &mut Op, specs: &[&AttributeSpec]) ->
 }
 
 /// Keeps an operator without a counterpart: its slots have the names of its operands.
-fn kept<'p>(walk: &mut Walk<'p>, op: &'p Op, row: &Operator) -> Outcome {
+fn kept<'p>(walk: &mut Walk<'p>, op: &'p Op, row: &Operator) -> Step {
     let mut new = Op { kind: row.name.to_owned(), ..Op::default() };
     for (known, arg) in row.operands.iter().zip(op.input("")).filter(|(_, arg)| !arg.is_empty()) {
         new.inputs.push(operand(known.name, walk.list(arg)?));
@@ -350,12 +352,4 @@ fn kept<'p>(walk: &mut Walk<'p>, op: &'p Op, row: &Operator) -> Outcome {
     }
     walk.emit(new);
     Ok(())
-}
-
-/// Adds the operand to a finding, unless the cause was reported before.
-fn within(finding: Finding, operand: &str) -> Finding {
-    match finding.message.is_empty() {
-        true => finding,
-        false => finding.within(format_args!("operand `{operand}`")),
-    }
 }

@@ -1,13 +1,13 @@
 //! The walk over the operators of a program.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
 use lodstone_model::{
     Attribute, AttributeValue, Block, DType, Dialect, Holder, Model, Op, Operand, Program,
     TensorType, Topology, ValueType, Var,
 };
-use lodstone_schema::onnx::{place_of, quoted};
+use lodstone_schema::onnx::quoted;
 use lodstone_schema::paddle::{
     Release, codes, set_need_check_feed, set_stop_gradient, stop_gradient,
 };
@@ -16,9 +16,13 @@ use lodstone_schema::{Code, Finding, Findings, Origin, Origins};
 
 use super::constants::Constant;
 use super::{roles, special, table};
+use crate::OperatorCoverage;
+use crate::frame::{At, Scope, Step, guarded};
 use crate::onnx::Names;
 
-pub(super) type Outcome<T = ()> = Result<T, Finding>;
+/// The main block, and the others before their numbers, as messages name them.
+pub(super) const MAIN: &str = "the main block";
+pub(super) const INNER: &str = "block";
 
 /// The releases that write a version of the format, in order from 1; 0 is that of development builds.
 const RELEASES: [Release; 4] =
@@ -39,35 +43,24 @@ pub(super) enum Bound {
     Variable(String),
     /// The variables of a list, which may be absent.
     List(Vec<Option<String>>),
-    /// Nothing: the operator that produces it has no counterpart, or its result has none.
-    Nothing,
 }
 
 /// A translated program, as far as it could be translated.
 #[derive(Debug)]
-pub struct Translated {
+pub(super) struct Translated {
     /// The model with the translated program.
-    pub model: Model,
+    pub(super) model: Model,
     /// The variables of the values of the source.
-    pub origins: Origins,
+    pub(super) origins: Origins,
     /// The operators that could not be translated, with their places.
-    pub findings: Findings,
-    /// The findings by block and operator.
-    places: HashMap<(usize, usize), Finding>,
+    pub(super) findings: Findings,
+    /// What became of each operator, by block and index.
+    pub(super) covered: BTreeMap<(usize, usize), OperatorCoverage>,
     /// The operators of the source that write each variable first.
-    sources: HashMap<String, (usize, usize)>,
+    pub(super) sources: HashMap<String, (usize, usize)>,
 }
 
 impl Translated {
-    /// Returns the operators of the source with their places.
-    pub(super) fn operators<'p>(
-        &self,
-        program: &'p Program,
-    ) -> impl Iterator<Item = (usize, usize, &'p Op)> {
-        let blocks = program.blocks.iter().enumerate();
-        blocks.flat_map(|(block, it)| it.ops.iter().enumerate().map(move |(n, op)| (block, n, op)))
-    }
-
     /// Returns the model and the origins of its values.
     ///
     /// # Errors
@@ -83,27 +76,20 @@ impl Translated {
     pub(super) fn add_unreleased(&mut self) {
         let Some(program) = self.model.main() else { return };
         let mut missing = Findings::default();
-        for (block, number, op) in self.operators(program) {
+        let blocks = program.blocks.iter().enumerate();
+        let ops =
+            blocks.flat_map(|(block, it)| it.ops.iter().enumerate().zip(std::iter::repeat(block)));
+        for ((number, op), block) in ops {
             let is_gradient = op.kind.ends_with("_grad");
             let row = lodstone_schema::paddle::operator(&op.kind);
             let is_released = row.is_some_and(|row| row.releases.contains(&"2.6.2"));
             if !is_gradient && !is_released {
                 let message = "PaddlePaddle 2.6.2 does not have the operator";
-                let finding = Finding::new(Code::NoEquivalent, message);
-                missing.push(finding.at(place_of(&block_name(block), number, op)));
+                let place = At { part: MAIN, block, number }.place(INNER, op);
+                missing.add(place, Finding::new(Code::NoEquivalent, message));
             }
         }
         self.findings.extend(missing);
-    }
-
-    /// Returns why an operator of the source could not be translated.
-    pub fn finding(&self, block: usize, number: usize) -> Option<&Finding> {
-        self.places.get(&(block, number))
-    }
-
-    /// Returns the operator of the source that a variable of the result belongs to.
-    pub fn source_of(&self, variable: &str) -> Option<(usize, usize)> {
-        self.sources.get(variable).copied()
     }
 }
 
@@ -114,9 +100,10 @@ pub(super) struct Walk<'p> {
     pub(super) blocks: Vec<Block>,
     /// The index of the current block of the result.
     pub(super) current: usize,
-    /// The index of the current block of the source, and of the operator in it.
-    site: (usize, usize),
-    values: HashMap<&'p str, Bound>,
+    /// The current operator of the source.
+    at: At,
+    /// What holds the values of the source.
+    pub(super) values: Scope<Bound>,
     /// The types of the values of the source, and whether gradients stop at them.
     pub(super) vars: HashMap<&'p str, &'p Var>,
     /// The values of variables that are constants.
@@ -128,7 +115,7 @@ pub(super) struct Walk<'p> {
     pub(super) names: Names,
     /// The names that fetched values get.
     fetched: HashMap<&'p str, &'p str>,
-    places: HashMap<(usize, usize), Finding>,
+    covered: BTreeMap<(usize, usize), OperatorCoverage>,
     findings: Findings,
     sources: HashMap<String, (usize, usize)>,
     origins: Origins,
@@ -155,15 +142,15 @@ impl<'p> Walk<'p> {
             program,
             blocks: Vec::new(),
             current: 0,
-            site: (0, 0),
-            values: HashMap::new(),
+            at: At { part: MAIN, block: 0, number: 0 },
+            values: Scope::default(),
             vars,
             constants: HashMap::new(),
             array_lengths: HashMap::new(),
             declared: HashMap::new(),
             names,
             fetched,
-            places: HashMap::new(),
+            covered: BTreeMap::new(),
             findings: Findings::default(),
             sources: HashMap::new(),
             origins: Origins::default(),
@@ -184,25 +171,22 @@ impl<'p> Walk<'p> {
 
     /// Translates the operators of a block of the source into the current block.
     pub(super) fn ops(&mut self, index: usize, block: &'p Block) {
-        let outer = self.site;
+        let (outer, current) = (self.at, self.current);
         for (number, op) in block.ops.iter().enumerate() {
-            self.site = (index, number);
-            if let Err(finding) = self.op(op) {
-                for name in op.writes() {
-                    self.values.entry(name).or_insert(Bound::Nothing);
-                }
-                // The cause has been reported where the value should have been produced.
-                if finding.message.is_empty() {
-                    continue;
-                }
-                self.findings.push(finding.clone().at(place_of(&block_name(index), number, op)));
-                self.places.insert((index, number), finding);
+            self.at = At { part: MAIN, block: index, number };
+            let outcome = guarded(|| self.op(op));
+            // An operator that fails may have begun a block.
+            self.current = current;
+            let finding = outcome.err().and_then(|halt| self.values.fail_all(op.writes(), halt));
+            if let Some(finding) = &finding {
+                self.findings.add(self.at.place(INNER, op), finding.clone());
             }
+            self.covered.insert((index, number), self.at.coverage(op, None, finding));
         }
-        self.site = outer;
+        self.at = outer;
     }
 
-    fn op(&mut self, op: &'p Op) -> Outcome {
+    fn op(&mut self, op: &'p Op) -> Step {
         if let Some(rule) = special::rule(op) {
             return rule(self, op);
         }
@@ -215,18 +199,13 @@ impl<'p> Walk<'p> {
     }
 
     /// Returns what holds a value.
-    pub(super) fn bound(&self, value: &str) -> Outcome<Bound> {
-        match self.values.get(value) {
-            Some(Bound::Nothing) => Err(reported()),
-            Some(bound) => Ok(bound.clone()),
-            None => {
-                Err(format!("expected a value, found {}, which has none", quoted(value)).into())
-            }
-        }
+    pub(super) fn bound(&self, value: &str) -> Step<Bound> {
+        let missing = || format!("expected a value, found {}, which has none", quoted(value));
+        Ok(self.values.find(value)?.cloned().ok_or_else(missing)?)
     }
 
     /// Returns the variable that holds a value.
-    pub(super) fn variable(&self, value: &str) -> Outcome<String> {
+    pub(super) fn variable(&self, value: &str) -> Step<String> {
         match self.bound(value)? {
             Bound::Variable(name) => Ok(name),
             _ => Err(format!("expected a tensor, found the list {}", quoted(value)).into()),
@@ -234,21 +213,20 @@ impl<'p> Walk<'p> {
     }
 
     /// Returns the variables of a list; a single value is a list of one.
-    pub(super) fn list(&self, value: &str) -> Outcome<Vec<String>> {
+    pub(super) fn list(&self, value: &str) -> Step<Vec<String>> {
         match self.bound(value)? {
             Bound::Variable(name) => Ok(vec![name]),
             Bound::List(names) => Ok(names.into_iter().flatten().collect()),
-            Bound::Nothing => Err(reported()),
         }
     }
 
     /// Binds a value of the source.
     pub(super) fn bind(&mut self, value: &'p str, bound: Bound) {
         if let Bound::Variable(name) = &bound {
-            self.origins.insert(self.site.0, value, Origin::Value(Arc::from(name.as_str())));
-            self.sources.entry(name.clone()).or_insert(self.site);
+            self.origins.insert(self.at.block, value, Origin::Value(Arc::from(name.as_str())));
+            self.sources.entry(name.clone()).or_insert((self.at.block, self.at.number));
         }
-        self.values.insert(value, bound);
+        self.values.bind(value, bound);
     }
 
     /// Declares a variable in the current block.
@@ -258,7 +236,7 @@ impl<'p> Walk<'p> {
 
     pub(super) fn declare_in(&mut self, block: usize, var: Var) {
         self.declared.insert(var.name.clone(), var.value.clone());
-        self.sources.entry(var.name.clone()).or_insert(self.site);
+        self.sources.entry(var.name.clone()).or_insert((self.at.block, self.at.number));
         if let Some(block) = self.blocks.get_mut(block) {
             block.vars.push(var);
         }
@@ -330,7 +308,7 @@ impl<'p> Walk<'p> {
     }
 
     /// Returns a variable with the values of another one in an element type.
-    pub(super) fn cast(&mut self, variable: &str, dtype: DType) -> Outcome<String> {
+    pub(super) fn cast(&mut self, variable: &str, dtype: DType) -> Step<String> {
         let declared = self.declared(variable);
         let tensor = declared.tensor_type().cloned().unwrap_or_default();
         if tensor.dtype == dtype {
@@ -358,7 +336,7 @@ impl<'p> Walk<'p> {
     }
 
     /// Begins a block inside the current one; returns its index.
-    pub(super) fn begin_block(&mut self) -> Outcome<usize> {
+    pub(super) fn begin_block(&mut self) -> Step<usize> {
         let index = self.blocks.len();
         // Each block of the source is translated once.
         if index >= self.program.blocks.len() {
@@ -420,7 +398,7 @@ impl<'p> Walk<'p> {
             model,
             origins: self.origins,
             findings: self.findings,
-            places: self.places,
+            covered: self.covered,
             sources: self.sources,
         }
     }
@@ -456,18 +434,6 @@ impl<'p> Walk<'p> {
 /// Returns the name of an operator without its dialect.
 fn base_name(op: &Op) -> &str {
     op.kind.strip_prefix(OWN).unwrap_or(&op.kind).trim_end_matches('_')
-}
-
-pub(super) fn block_name(index: usize) -> String {
-    match index {
-        0 => "the main block".to_owned(),
-        index => format!("block {index}"),
-    }
-}
-
-/// Returns the finding of an operator that reads a value whose absence has been reported.
-pub(super) fn reported() -> Finding {
-    Finding::from("")
 }
 
 pub(super) fn attribute(name: &str, value: impl Into<AttributeValue>) -> Attribute {
