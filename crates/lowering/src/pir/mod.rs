@@ -16,6 +16,9 @@
 //! | operators that compute something else in 2.6.2, if the program is written | operators that compute the same | `older` |
 //! | attributes, inputs and types that 2.6.2 requires | the same, if the program is written | `registry` |
 //!
+//! The walk writes variables and operators of PaddlePaddle rather than an ONNX graph; names, failures and places are those of
+//! `frame`.
+//!
 //! The result is in the form of PaddlePaddle 2.6.2. Its operators compute what they compute in the release of the source,
 //! which it follows, until it is written.
 //!

@@ -1,6 +1,7 @@
 //! Export of whole programs to ONNX.
 //!
-//! Each operator is lowered by the rule that also runs it. This folder adds what a program is beyond its operators:
+//! Each operator is lowered by the rule that also runs it. This folder adds to `frame` what a program of PaddlePaddle is
+//! beyond its operators:
 //!
 //! | PaddlePaddle | ONNX | by |
 //! |---|---|---|

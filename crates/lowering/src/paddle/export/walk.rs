@@ -132,7 +132,8 @@ impl<'p> Dialect<'p> for Paddle<'p> {
         }
     }
 
-    /// An array that is read before it is written is created with the operator before.
+    /// Operators that read an array which nothing has written create an empty one, whose name derives from the operator
+    /// before.
     fn base(op: &Op) -> Option<&str> {
         let keeps = is_interface(&op.kind) || ["lod_array_length", "while"].contains(&&*op.kind);
         (!keeps).then_some(&op.kind)
@@ -262,7 +263,7 @@ impl<'p> Walk<'p> {
         lod: Vec<Value>,
     ) -> Step {
         let (_, var) = self.declaration(site.at.block, variable)?;
-        let value = self.variable(site.at, &var.name, &ranked(var, value))?;
+        let value = self.name_value(site.at, &var.name, &ranked(var, value))?;
         let lod: Vec<Value> = lod.iter().map(|level| self.graph.current(level)).collect();
         site.scope.bind(variable, Bound::Tensor(value, lod));
         Ok(())
@@ -273,7 +274,7 @@ impl<'p> Walk<'p> {
         let (_, var) = self.declaration(site.at.block, variable)?;
         let bound = match bound {
             Bound::Tensor(value, lod) => {
-                Bound::Tensor(self.variable(site.at, &var.name, &value)?, lod)
+                Bound::Tensor(self.name_value(site.at, &var.name, &value)?, lod)
             }
             other => other,
         };
@@ -282,7 +283,7 @@ impl<'p> Walk<'p> {
     }
 
     /// Gives a value the name of a variable, if no value has it yet.
-    fn variable(&mut self, at: At, name: &'p str, value: &Value) -> Outcome<Value> {
+    fn name_value(&mut self, at: At, name: &'p str, value: &Value) -> Outcome<Value> {
         let mut value = self.graph.current(value);
         let is_final = match self.dialect.last.get(name) {
             Some(last) => at.block == 0 && *last == at.number,
