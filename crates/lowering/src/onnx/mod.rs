@@ -7,7 +7,7 @@
 //!
 //! | file | what |
 //! |---|---|
-//! | `windows`, `legacy_pads`, `pools`, `adaptive`, `bins`, `patches` | windows, their padding and numbers; pools; patches |
+//! | `windows`, `legacy_pads`, `crops`, `pools`, `adaptive`, `bins`, `patches` | windows, their padding and numbers; pools; patches |
 //! | `layout` | the place of the channels |
 //! | `resizing` | places and nearest elements of resized images |
 //! | `normalization` | epsilons, means and axes |
@@ -23,6 +23,7 @@ mod bins;
 pub(crate) mod blocks;
 pub(crate) mod boxes;
 mod constants;
+pub(crate) mod crops;
 mod derived;
 pub(crate) mod detections;
 pub(crate) mod indexing;

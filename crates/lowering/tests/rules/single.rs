@@ -179,7 +179,16 @@ impl Single {
 
     /// Evaluates the operator of Caffe2, MXNet or PyTorch.
     fn evaluated(&self, dialect: Dialect) -> Result<Vec<Tensor>, String> {
-        let op = self.op(dialect != Dialect::Torch);
+        self.among(dialect, |op| vec![op])
+    }
+
+    /// Evaluates the program that a function makes of the operator. Its results are those of the last operator.
+    pub(crate) fn among(
+        &self,
+        dialect: Dialect,
+        all: impl Fn(Op) -> Vec<Op>,
+    ) -> Result<Vec<Tensor>, String> {
+        let ops = all(self.op(dialect != Dialect::Torch));
         let named = self.named();
         let mut block = Block { parent: -1, ..Block::default() };
         block.vars.extend(named.iter().map(|(name, tensor)| Var {
@@ -187,11 +196,11 @@ impl Single {
             value: TensorType::new(tensor.dtype, Some(self.dims(tensor))).into(),
             ..Var::default()
         }));
-        block.outputs = op.writes().map(str::to_owned).collect();
+        block.outputs = ops.last().unwrap().writes().map(str::to_owned).collect();
         if dialect != Dialect::Mxnet {
             block.inputs = named.iter().map(|(name, _)| name.clone()).collect();
         }
-        block.ops.push(op);
+        block.ops = ops;
         let mut model = Model::default();
         model.set_main(Program::from(Topology { blocks: vec![block], ..Topology::new(dialect) }));
         Ok(lowered(model, &named)?.into_iter().map(|(_, tensor)| tensor).collect())
