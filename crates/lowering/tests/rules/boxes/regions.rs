@@ -2,7 +2,7 @@
 
 use lodstone_model::{AttributeValue, Tensor};
 
-use super::{Random, Rect, Single, flat, int32, list, recorded, text};
+use super::{Random, Rect, Single, channels_last, flat, int32, int64, list, recorded, text};
 
 /// Returns a pixel of a plane, interpolated between those around a place.
 fn pixel(plane: &[f64], [rows, columns]: [usize; 2], y: f64, x: f64) -> f64 {
@@ -26,8 +26,8 @@ pub(super) fn drawn(random: &mut Random, dialect: &str) -> Option<(Single, Vec<T
     let dims = [random.size(1, 2), random.size(1, 2), random.size(1, 5), random.size(1, 5)];
     let takes_none = dialect == "torch" || dialect == "caffe2";
     let count = random.size(if takes_none { 0 } else { 1 }, 3);
-    // Caffe2 has only means.
-    let averages = dialect == "caffe2" || random.flag();
+    // Caffe2 has only means, and the maxima of Glow are those of samples.
+    let averages = dialect == "caffe2" || dialect == "glow" || random.flag();
     let (cells, scale) = ([random.size(1, 3), random.size(1, 3)], random.pick(&[0.5, 1.0, 0.25]));
     let (samples, is_aligned) = (random.number(-1, 3), random.flag());
     let x = random.tensor(&dims);
@@ -105,7 +105,7 @@ pub(super) fn drawn(random: &mut Random, dialect: &str) -> Option<(Single, Vec<T
     let boxes: Vec<Rect> = own.iter().map(|it| it.1).collect();
     let rows = ("rois", list(&rows, &[count, 5]));
     let [high, wide] = cells.map(|it| it as i32);
-    let expected = list(&results, &[count, dims[1], cells[0], cells[1]]);
+    let mut expected = list(&results, &[count, dims[1], cells[0], cells[1]]);
     let single = match dialect {
         "paddle" => {
             let number = |image: usize| own.iter().filter(|it| it.0 == image as i64).count();
@@ -144,17 +144,43 @@ pub(super) fn drawn(random: &mut Random, dialect: &str) -> Option<(Single, Vec<T
             Single::new(kind, vec![("data", x), rows], attributes, vec!["output"])
         }
         "caffe2" => {
-            let attributes = vec![
+            let mut attributes = vec![
                 ("pooled_h", AttributeValue::Long(high.into())),
                 ("pooled_w", AttributeValue::Long(wide.into())),
                 ("spatial_scale", AttributeValue::Float(scale as f32)),
                 ("sampling_ratio", AttributeValue::Long(samples)),
                 ("aligned", AttributeValue::Long(is_aligned.into())),
             ];
+            let mut x = x;
+            if random.flag() {
+                attributes.push(("order", text("NHWC")));
+                (x, expected) = (channels_last(&x), channels_last(&expected));
+            }
             // Without images, all regions are of the first one.
             let own = own.iter().all(|(image, _)| *image == 0) && random.flag();
             let rows = if own { ("", flat(&boxes, &[count, 4])) } else { rows };
             Single::new("RoIAlign", vec![("", x), rows], attributes, vec![""])
+        }
+        "glow" => {
+            let attributes = vec![
+                ("Mode", AttributeValue::Long(0)),
+                ("OutputHeight", AttributeValue::Long(high.into())),
+                ("OutputWidth", AttributeValue::Long(wide.into())),
+                ("SamplingRatio", AttributeValue::Long(samples.max(0))),
+                ("SpatialScale", AttributeValue::Float(scale as f32)),
+                ("Aligned", AttributeValue::Long(is_aligned.into())),
+                ("Rotated", AttributeValue::Long(0)),
+            ];
+            let images: Vec<usize> = own.iter().map(|(image, _)| *image as usize).collect();
+            // The images of regions with their own image are not read.
+            let (rows, images) = match random.flag() {
+                true => (rows.1, int64(&vec![7; count])),
+                false if random.flag() => (flat(&boxes, &[count, 4]), int32(&images, &[count])),
+                false => (flat(&boxes, &[count, 4]), int64(&images)),
+            };
+            let inputs = vec![("", channels_last(&x)), ("", rows), ("", images)];
+            expected = channels_last(&expected);
+            return Some((Single::new("ROIAlign", inputs, attributes, vec![""]), vec![expected]));
         }
         _ => {
             let mut attributes = vec![
