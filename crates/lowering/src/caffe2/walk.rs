@@ -91,7 +91,8 @@ impl<'m> Walk<'m> {
         Ok(walk)
     }
 
-    fn node<'n>(&'n mut self, op: &'n Op, inputs: Vec<Blob>) -> Node<'n>
+    /// Returns an operator for its rule.
+    pub(super) fn node<'n>(&'n mut self, op: &'n Op, inputs: Vec<Blob>) -> Node<'n>
     where
         'm: 'n,
     {

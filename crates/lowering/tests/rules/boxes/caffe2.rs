@@ -6,6 +6,7 @@ use super::{Draw, Random, Rect, Single, boxes, detector, flat, int32, list, reco
 
 pub(super) const DRAWS: &[(&str, Draw)] = &[
     ("RoIAlign", |random| regions::drawn(random, "caffe2")),
+    ("RoIAlignRotated", regions::rotated),
     ("BBoxTransform", |random| transform(random, false)),
     ("BatchPermutation", permutation),
     ("GenerateProposals", detector::proposals),
