@@ -509,4 +509,8 @@ def windows(name, first, links, alias_offset):
 
 windows("recurrent_window", rnd(1, 2, 3), [("part", "z", 1, 3), ("held", "state", 0, 1), ("next", "state", 1, 1)], 1)
 windows("recurrent_window_states", rnd(3, 2, 3), [("part", "x", 0, 1), ("held", "state", 0, 3), ("next", "state", 3, 1)], 0)
+keys = np.array([4, -3, 7, 0, 5, 2], np.int64)
+case("partition", [op("Partition", ["k", "x"], ["a", "b", "c", "d", "e", "f"]), op("Partition", ["m", "x"], ["g", "h", "i", "j"], pack_first_input=1)], {"k": keys, "m": keys.astype(np.int32), "x": rnd(6, 2)}, outputs=list("abcdefghij"))
+case("partition_matrix", [op("Partition", ["k", "x"], ["a", "b", "c", "d"])], {"k": keys.reshape(2, 3), "x": rnd(2, 3, 2)}, outputs=list("abcd"))
+case("lengths_partition", [op("LengthsPartition", ["l", "k", "x"], list("abcdef"), pack_first_input=1), op("LengthsPartition", ["l", "k"], list("ghijnm"))], {"l": np.array([3, 0, 1, 2], np.int32), "k": np.abs(keys), "x": rnd(6, 2)}, outputs=list("abcdefghijnm"))
 (HERE / "cases.json").write_text(json.dumps(CASES, indent=1) + "\n")
