@@ -3,7 +3,7 @@
     python caffe2_exported.py LODSTONE GOLDEN [--share N] [--seed SEED]
 
 GOLDEN has a folder for each net, and `cases.json` with what Caffe2 computed, as `golden/caffe2/make_caffe2.py` of `lowering`
-wrote them. Each net is exported with the dims of the recorded inputs. Of the nets, one in N is exported; those of detectors
+wrote them. Each net is exported with the types of the recorded inputs. Of the nets, one in N is exported; those of detectors
 all are.
 """
 
@@ -52,7 +52,7 @@ def compare(lodstone, golden, case):
     outputs = {name: array(it) for name, it in case["outputs"].items()}
     shapes = []
     for name, value in inputs.items():
-        shapes += ["--input-shape", f"{name}:{','.join(map(str, value.shape))}"]
+        shapes += ["--input-shape", f"{name}:{','.join(map(str, value.shape))}", "--input-type", f"{name}:{value.dtype}"]
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "net.onnx"
         convert = subprocess.run([lodstone, "convert", golden / case["name"], path, *shapes], capture_output=True, text=True)

@@ -163,7 +163,7 @@ impl<'m> Walk<'m> {
                 continue;
             }
             if tensor.dtype == DType::Unspecified {
-                tensor.dtype = dtype_by_use(main, name);
+                tensor.dtype = dtype_by_use(&self.program.blocks, name);
             }
             let dtype = tensor.dtype;
             self.dialect.given.insert(name);
