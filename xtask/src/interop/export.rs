@@ -1,5 +1,5 @@
-//! Exports networks of PaddlePaddle 2 and 3 and of MXNet, and single operators, and runs them with ONNX Runtime. Networks of
-//! PaddlePaddle 3 are also converted for PaddlePaddle 2.
+//! Exports networks of PaddlePaddle 2 and 3, of MXNet and of Caffe2, and single operators, and runs them with ONNX Runtime.
+//! Networks of PaddlePaddle 3 are also converted for PaddlePaddle 2.
 
 use std::path::Path;
 use std::process::Command;
@@ -10,7 +10,7 @@ use crate::python::environment;
 use crate::run::{Outcome, locked, root, run, target};
 
 /// Builds the networks with their frameworks, and compares what they compute; in a complete run also single operators, which
-/// a test writes.
+/// a test writes. Nets of Caffe2 are golden files with their results; in a complete run all of them.
 pub(super) fn export(suite: &Suite<'_>) -> Result<(), Outcome> {
     let [older, newer, mxnet, onnx] =
         ["paddle-2.6.2", "paddle-3.3.1", "mxnet-1.9.1", "onnx-1.23.2"]
@@ -39,6 +39,13 @@ pub(super) fn export(suite: &Suite<'_>) -> Result<(), Outcome> {
         run(script(&mxnet, "mxnet_networks.py").arg(&work.directory))?;
         run(compare().arg(&work.directory))
     });
+    let caffe2 = suite.part("caffe2", || {
+        let share = if suite.extent.all { "1" } else { "4" };
+        let mut nets = script(&onnx, "caffe2_exported.py");
+        nets.arg(target().join("debug/lodstone"));
+        nets.arg(root().join("crates/lowering/tests/golden/caffe2"));
+        run(nets.args(["--share", share, "--seed", &suite.extent.seed.to_string()]))
+    });
     let older = suite.part("paddle-2.6.2", || {
         let work = Work::new(suite, "networks")?;
         run(script(&older, "paddle_networks.py").arg(&work.directory))?;
@@ -53,5 +60,5 @@ pub(super) fn export(suite: &Suite<'_>) -> Result<(), Outcome> {
         }
         run(&mut compare)
     });
-    first_failure(vec![newer, mxnet, older])
+    first_failure(vec![newer, mxnet, caffe2, older])
 }

@@ -16,6 +16,14 @@ pub(super) const RULES: &[(&str, Rule)] = &[
         "GaussianFill",
         Rule::One(|node| {
             let (mean, scale) = (node.float("mean", 0.0)?, node.float("std", 1.0)?);
+            if !(scale.is_finite() && scale >= 0.0) {
+                return Err(format!("expected a finite `std` of at least 0, found {scale}").into());
+            }
+            // ONNX Runtime aborts without a deviation.
+            if scale == 0.0 {
+                let dims = dims(node)?;
+                return node.filled_as(DType::Float32, mean.into(), &dims);
+            }
             random(node, "RandomNormalLike", [("mean", mean), ("scale", scale)])
         }),
     ),

@@ -6,20 +6,26 @@ use lodstone_model::{Block, DType, Dim};
 const INTEGERS: &[(&str, usize, DType)] = &[
     ("BatchGather", 1, DType::Int64),
     ("BatchOneHot", 1, DType::Int32),
+    ("BatchPermutation", 1, DType::Int32),
     ("BatchSparseToDense", 0, DType::Int32),
     ("BatchSparseToDense", 1, DType::Int64),
+    ("BooleanMask", 1, DType::Bool),
     ("Embedding", 1, DType::Int64),
     ("EmbeddingBag", 2, DType::Int64),
     ("EmbeddingBag", 3, DType::Int64),
     ("FillExamplesWithIndicator", 1, DType::Int32),
     ("Gather", 1, DType::Int64),
     ("GatherND", 1, DType::Int64),
+    ("GRUUnit", 2, DType::Int32),
     ("GatherRanges", 1, DType::Int32),
+    ("LSTMUnit", 3, DType::Int32),
     ("LengthsGather", 1, DType::Int32),
     ("LengthsGather", 2, DType::Int64),
     ("LengthsMax", 1, DType::Int32),
     ("LengthsMean", 1, DType::Int32),
     ("LengthsPad", 1, DType::Int32),
+    ("LengthsPartition", 0, DType::Int32),
+    ("LengthsPartition", 1, DType::Int64),
     ("LengthsRangeFill", 0, DType::Int32),
     ("LengthsSplit", 0, DType::Int32),
     ("LengthsSum", 1, DType::Int32),
@@ -29,9 +35,11 @@ const INTEGERS: &[(&str, usize, DType)] = &[
     ("LengthsToSegmentIds", 0, DType::Int32),
     ("LengthsToShape", 0, DType::Int32),
     ("LengthsToWeights", 0, DType::Int32),
+    ("LengthsTopK", 1, DType::Int32),
     ("LengthsWeightedSum", 2, DType::Int32),
     ("Mod", 0, DType::Int64),
     ("PackSegments", 0, DType::Int32),
+    ("Partition", 0, DType::Int64),
     ("ScatterAssign", 1, DType::Int64),
     ("SegmentIdsToLengths", 0, DType::Int32),
     ("SegmentIdsToRanges", 0, DType::Int32),
@@ -67,10 +75,10 @@ const INTEGERS: &[(&str, usize, DType)] = &[
     ("UnsortedSegmentSum", 1, DType::Int32),
 ];
 
-/// Returns the element type that the operators which read an input expect; floats by default.
-pub(crate) fn dtype_by_use(main: &Block, name: &str) -> DType {
-    let reads =
-        main.ops.iter().flat_map(|op| op.input("").iter().enumerate().map(move |it| (op, it)));
+/// Returns the element type that the operators which read an input expect, those of nets inside included; floats by default.
+pub(crate) fn dtype_by_use(blocks: &[Block], name: &str) -> DType {
+    let ops = blocks.iter().flat_map(|block| &block.ops);
+    let reads = ops.flat_map(|op| op.input("").iter().enumerate().map(move |it| (op, it)));
     let known = reads.filter(|(_, (_, read))| *read == name).find_map(|(op, (index, _))| {
         let found = INTEGERS.iter().find(|(kind, at, _)| *kind == op.kind && *at == index);
         found.map(|(.., dtype)| *dtype)
@@ -89,10 +97,18 @@ const RANKS: &[(&str, usize, usize)] = &[
     ("GenerateProposalsCPP", 0, 4),
     ("GenerateProposalsCPP", 1, 4),
     ("GenerateProposalsCPP", 2, 2),
+    ("HeatmapMaxKeypoint", 0, 4),
+    ("HeatmapMaxKeypoint", 1, 2),
     ("LRN", 0, 4),
+    ("LengthsTopK", 0, 1),
+    ("LengthsTopK", 1, 1),
     ("ResizeNearest", 0, 4),
     ("RoIAlign", 0, 4),
     ("RoIAlign", 1, 2),
+    ("RoIAlignRotated", 0, 4),
+    ("RoIAlignRotated", 1, 2),
+    ("RoIPool", 0, 4),
+    ("RoIPool", 1, 2),
 ];
 
 /// Returns the dims of an input, of which none is known; `None` if no operator determines the rank.

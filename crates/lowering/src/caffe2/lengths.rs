@@ -18,6 +18,7 @@ pub(super) const RULES: &[(&str, Rule)] = &[
     ("LengthsToOffsets", Rule::One(offsets)),
     ("LengthsToShape", Rule::One(shape)),
     ("LengthsToWeights", Rule::One(weights)),
+    ("LengthsTopK", Rule::Many(highest)),
     ("LengthsWeightedSum", Rule::One(weighted)),
     ("PackSegments", Rule::Many(pack)),
     ("SegmentIdsToLengths", Rule::One(counts)),
@@ -209,6 +210,34 @@ fn weights(node: &mut Node<'_>) -> Outcome {
     let powers = node.call("Pow", &[&lengths, &power], [])?;
     let weights = node.call("Reciprocal", &[&powers], [])?;
     groups.spread(node, &weights)
+}
+
+/// The greatest elements of each group, and their places in it; groups with fewer have 0 and -1 behind them.
+fn highest(node: &mut Node<'_>) -> Outcome<Vec<Value>> {
+    let (data, lengths) = (data(node, 0)?, lengths(node, 1)?);
+    if rank(&data)? != 1 {
+        return Err(format!("expected a list of elements, found rank {}", rank(&data)?).into());
+    }
+    let count = node.int_in("k", 1..=1 << 24, -1)?;
+    let groups = groups(node, &data, &lengths)?;
+    // Each group is filled up to at least as many elements as are returned.
+    let longs = node.cast(&lengths, DType::Int64)?;
+    let least = node.longs(&[count]);
+    let longs = node.concat(&[&longs, &least], 0)?;
+    let length = Size::Value(node.reduce("ReduceMax", &longs, &[0], false)?);
+    let padded = groups.padded(node, &data, &length, f64::NEG_INFINITY)?;
+    let rows = node.reshape_to(&padded, &[groups.groups, length])?;
+    let many = node.longs(&[count]);
+    let [values, places] = node.emit_all("TopK", &[Some(&rows), Some(&many)], [])?;
+    let numbers = node.range(count)?;
+    let numbers = node.cast(&numbers, lengths.dtype())?;
+    let column = node.unsqueeze(&lengths, &[1])?;
+    let is_present = node.call("Less", &[&numbers, &column], [])?;
+    let places = node.cast(&places, DType::Int32)?;
+    let (zero, none) = (node.number(values.dtype(), 0.0)?, node.number(DType::Int32, -1.0)?);
+    let (values, places) =
+        (node.choose(&is_present, &values, &zero)?, node.choose(&is_present, &places, &none)?);
+    Ok(vec![values, places])
 }
 
 /// Returns how many groups indices have: as many as rows of another input, or as the greatest index has before it.

@@ -23,10 +23,12 @@ mod detections;
 mod fills;
 mod indexing;
 pub(crate) mod inputs;
+mod keypoints;
 mod lengths;
 mod linear;
 mod node;
 mod normalize;
+mod partition;
 mod pool;
 mod proposals;
 mod quantize;
@@ -51,8 +53,8 @@ use walk::Walk;
 
 /// All rules.
 static RULES: Rules<Rule> = Rules::new(&[families![
-    arithmetic, conv, detections, fills, indexing, lengths, linear, normalize, pool, proposals,
-    quantize, recurrent, reduce, reshape, sparse, unary, vision
+    arithmetic, conv, detections, fills, indexing, keypoints, lengths, linear, normalize,
+    partition, pool, proposals, quantize, recurrent, reduce, reshape, sparse, unary, vision
 ]]);
 
 /// Returns the names of all rules.

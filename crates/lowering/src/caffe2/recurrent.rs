@@ -4,27 +4,33 @@
 //! |---|---|
 //! | `step_net` | the net of a step, which reads blobs around it by their names |
 //! | `recurrent_states`, `initial_recurrent_state_ids` | the states, and the inputs with their first values |
-//! | `link_internal`, `link_external`, `link_offset` | blobs of a step: a slice of an input, a state (0), or the next one (1) |
-//! | `alias_src`, `alias_dst`, `alias_offset` | outputs: all values of a state (0), those after a step (1), the last one (-1) |
+//! | `link_internal`, `link_external`, `link_offset`, `link_window` | blobs of a step: slices of an input, values of a state, or the next one, which is behind the first values |
+//! | `alias_src`, `alias_dst`, `alias_offset` | outputs: all values of a state (0), those behind the first ones, the last one (-1) |
 //! | `timestep` | the blob with the number of the step |
+
+use std::ops::Range;
 
 use lodstone_model::{AttributeValue, DType, Op};
 use lodstone_schema::Finding;
 use lodstone_schema::numbers::length;
 use lodstone_schema::onnx::quoted;
+use lodstone_schema::places::at;
 
-use super::node::{Blob, Node, Outcome, Rule, expect_rank};
+use super::node::{Blob, Node, Outcome, Rule, expect_rank, required_dim};
 use super::walk::Walk;
 use crate::frame::control::Slices;
 use crate::frame::{Scope, Step};
-use crate::onnx::Value;
 use crate::onnx::indexing::Sections;
+use crate::onnx::{Graph, Size, Value};
 
 pub(super) const RULES: &[(&str, Rule)] = &[
     ("GRUUnit", Rule::One(gru)),
     ("LSTMUnit", Rule::Many(lstm)),
     ("RecurrentNetwork", Rule::Control(network)),
 ];
+
+/// The maximum offset and length of a window of steps, each of which is a slice.
+const MAX_WINDOW: i64 = 1 << 10;
 
 /// Returns parts of gates `[1, batch, count * units]`.
 fn gates<const N: usize>(node: &mut Node<'_>, gates: &Value) -> Outcome<[Value; N]> {
@@ -101,6 +107,28 @@ fn numbers(op: &Op, name: &str, count: usize) -> Outcome<Vec<i64>> {
     }
 }
 
+fn value_at(values: &[Value], place: usize) -> Outcome {
+    values.get(place).cloned().ok_or_else(|| Finding::internal("a state was lost"))
+}
+
+impl Graph {
+    /// Returns, for each step, the slices from `window.start` to `window.end` behind its number: `[steps, window, ..]`.
+    fn windows_of_steps(&mut self, x: &Value, steps: &Size, window: Range<i64>) -> Outcome {
+        let mut parts = Vec::new();
+        for offset in window {
+            let part = match (offset, steps.known() == x.size(0)?) {
+                (0, true) => x.clone(),
+                _ => self.cut(x, 0, &Size::Known(offset), steps)?,
+            };
+            parts.push(self.unsqueeze(&part, &[1])?);
+        }
+        match parts.as_slice() {
+            [part] => Ok(part.clone()),
+            parts => self.concat(&parts.iter().collect::<Vec<_>>(), 1),
+        }
+    }
+}
+
 /// Runs a net for each step.
 fn network<'m>(
     walk: &mut Walk<'m>,
@@ -108,11 +136,6 @@ fn network<'m>(
     inputs: &[Blob],
     scope: &Scope<Blob>,
 ) -> Step<Vec<Value>> {
-    if let Some(AttributeValue::Longs(windows)) = op.attribute("link_window")
-        && windows.iter().any(|window| *window != 1)
-    {
-        return Err("windows of several steps (`link_window`) are not supported".into());
-    }
     let Some(AttributeValue::Block(block)) = op.attribute("step_net") else {
         return Err("expected a net as `step_net`".into());
     };
@@ -122,39 +145,58 @@ fn network<'m>(
     for place in numbers(op, "initial_recurrent_state_ids", states.len())? {
         let blob = usize::try_from(place).ok().and_then(|place| inputs.get(place));
         let blob = blob.ok_or_else(|| format!("the input {place} does not exist"))?;
-        if blob.value.size(0)? != Some(1) {
-            return Err("expected one first value of a state".into());
-        }
         first.push(blob.value.clone());
     }
+    // The numbers of first values.
+    let depths: Vec<i64> =
+        first.iter().map(|first| required_dim(first, 0)).collect::<Outcome<_>>()?;
     let (internal, external) = (names(op, "link_internal")?, names(op, "link_external")?);
     let offsets = numbers(op, "link_offset", internal.len())?;
+    let windows = match op.attribute("link_window") {
+        None | Some(AttributeValue::None | AttributeValue::Unknown(0)) => vec![1; internal.len()],
+        Some(_) => numbers(op, "link_window", internal.len())?,
+    };
     if external.len() != internal.len() {
         let (count, found) = (internal.len(), external.len());
         return Err(format!("expected {count} names as `link_external`, found {found}").into());
     }
-    // What each blob of a step is: a slice of data, a state, or the next one.
+    let sequence = inputs.first().ok_or("expected an input with a slice for each step")?;
+    let count = walk.graph.size_of(&sequence.value, 0)?;
+    // What each blob of a step is: slices of data, values of a state, or the next one.
     let (mut data, mut slices, mut before, mut after) =
         (vec![], vec![], vec![], vec![None; states.len()]);
-    for ((own, outer), offset) in internal.into_iter().zip(external).zip(offsets) {
-        match (states.iter().position(|state| *state == outer), offset) {
-            (Some(state), 0) => before.push((own, state)),
-            (Some(state), 1) => {
+    let links = internal.into_iter().zip(external).zip(offsets.into_iter().zip(windows));
+    for ((own, outer), (offset, window)) in links {
+        let state = states.iter().position(|state| *state == outer);
+        let depth = state.map(|state| at(&depths, state)).transpose()?;
+        match (state, depth) {
+            (Some(state), Some(depth)) if offset == depth && window == 1 => {
                 *after.get_mut(state).ok_or("a state was lost")? = Some(own);
             }
-            (None, 0) => {
-                data.push(scope.item(&outer)?.value.clone());
+            (Some(state), Some(depth))
+                if offset >= 0
+                    && window > 0
+                    && offset.checked_add(window).is_some_and(|end| end <= depth) =>
+            {
+                before.push((own, state, offset..offset + window));
+            }
+            (None, _)
+                if (0..=MAX_WINDOW).contains(&offset) && (1..=MAX_WINDOW).contains(&window) =>
+            {
+                let outer = scope.item(&outer)?.value.clone();
+                data.push(walk.graph.windows_of_steps(&outer, &count, offset..offset + window)?);
                 slices.push(own);
             }
             _ => {
-                return Err(
-                    format!("the offset {offset} of {} is not supported", quoted(&own)).into()
-                );
+                return Err(format!(
+                    "the offset {offset} of {}, with a window of {window}, is not supported",
+                    quoted(&own)
+                )
+                .into());
             }
         }
     }
-    let count = data.first().ok_or("expected an input with a slice for each step")?;
-    let count = walk.graph.extent(count, 0)?;
+    let count = walk.graph.scalar_of(&count)?;
     data.push(walk.graph.counting(&count, DType::Int32)?);
     let timestep = match op.attribute("timestep") {
         Some(AttributeValue::String(name)) => name.to_string(),
@@ -163,21 +205,36 @@ fn network<'m>(
     let body = |walk: &mut Walk<'m>, own: &[Value], parts: &[Value]| {
         let mut inner = scope.clone();
         let mut bind = |name: &str, value: Value| inner.bind(name, Blob::from(value));
-        for (name, state) in &before {
-            bind(name, own.get(*state).ok_or("a state was lost")?.clone());
+        for (name, state, window) in &before {
+            let (state, depth) = (value_at(own, *state)?, at(&depths, *state)?);
+            let is_whole = *window == (0..depth);
+            let value = match is_whole {
+                true => state,
+                false => walk.graph.slice(&state, 0, window.start, window.end)?,
+            };
+            bind(name, value);
         }
-        for (name, part) in slices.iter().chain([&timestep]).zip(parts) {
-            bind(name, walk.graph.unsqueeze(part, &[0])?);
+        for (name, part) in slices.iter().zip(parts) {
+            bind(name, part.clone());
+        }
+        if let Some(number) = parts.get(slices.len()) {
+            bind(&timestep, walk.graph.unsqueeze(number, &[0])?);
         }
         walk.enter(block, &mut inner)?;
-        let mut next = Vec::new();
-        for name in &after {
-            let name = name.as_ref().ok_or("a state has no next value")?;
-            next.push(inner.item(name)?.value.clone());
-        }
+        let (mut next, mut made) = (Vec::new(), Vec::new());
         let axes = walk.graph.longs(&[0]);
-        let made = next.iter().map(|it| walk.graph.call("Squeeze", &[it, &axes], []));
-        let made = made.collect::<Outcome<Vec<_>>>()?;
+        for ((name, depth), own) in after.iter().zip(&depths).zip(own) {
+            let name = name.as_ref().ok_or("a state has no next value")?;
+            let value = inner.item(name)?.value.clone();
+            made.push(walk.graph.call("Squeeze", &[&value, &axes], [])?);
+            next.push(match depth {
+                1 => value,
+                _ => {
+                    let rest = walk.graph.slice(own, 0, 1, *depth)?;
+                    walk.graph.concat(&[&rest, &value], 0)?
+                }
+            });
+        }
         Ok((next, made))
     };
     let slices = Slices { data: &data, is_reverse: false };
@@ -192,12 +249,16 @@ fn network<'m>(
         let place = place.ok_or_else(|| format!("no state is {} (`alias_dst`)", quoted(output)))?;
         let source = sources.get(place).and_then(|it| states.iter().position(|state| state == it));
         let state = source.ok_or("an output is none of the states")?;
-        let find = |values: &[Value]| values.get(state).cloned().ok_or("a state was lost");
-        results.push(match offsets.get(place) {
-            Some(1) => find(&looped.stacked)?,
-            Some(-1) => find(&looped.states)?,
-            Some(0) => walk.graph.concat(&[&find(&first)?, &find(&looped.stacked)?], 0)?,
-            _ => return Err("an offset of an output is not supported".into()),
+        let (first, depth) = (value_at(&first, state)?, at(&depths, state)?);
+        let offset = at(&offsets, place)?;
+        results.push(match offset {
+            -1 => {
+                let last = value_at(&looped.states, state)?;
+                if depth == 1 { last } else { walk.graph.slice(&last, 0, depth - 1, depth)? }
+            }
+            0 => walk.graph.concat(&[&first, &value_at(&looped.stacked, state)?], 0)?,
+            offset if offset == depth => value_at(&looped.stacked, state)?,
+            _ => return Err(format!("the offset {offset} of an output is not supported").into()),
         });
     }
     Ok(results)

@@ -1,13 +1,16 @@
 //! Regions of images, boxes, and images of other sizes.
 
 use lodstone_model::{AttributeValue, DType};
+use lodstone_schema::numbers::exact;
 
-use super::node::{Node, Outcome, ROTATED, Rule, expect_rank, rank};
+use super::node::{Node, Outcome, Rule, expect_dim, expect_rank, rank};
 use crate::onnx::boxes::Edge;
+use crate::onnx::layout::Layout;
 use crate::onnx::regions::Align;
 use crate::onnx::regression::Regression;
 use crate::onnx::required::required_dim;
 use crate::onnx::resizing::{Extent, Filter, Places, Resize, Rounding};
+use crate::onnx::rotated::Angles;
 use crate::onnx::{Precision, Size, Value};
 
 pub(super) const RULES: &[(&str, Rule)] = &[
@@ -21,6 +24,8 @@ pub(super) const RULES: &[(&str, Rule)] = &[
     ),
     ("ResizeNearest", Rule::One(nearest)),
     ("RoIAlign", Rule::One(align)),
+    ("RoIAlignRotated", Rule::One(align_rotated)),
+    ("RoIPool", Rule::One(pool)),
     ("UpsampleBilinear", Rule::One(bilinear)),
     ("UpsampleNearest", Rule::One(repeated)),
 ];
@@ -28,9 +33,6 @@ pub(super) const RULES: &[(&str, Rule)] = &[
 /// Moves boxes. The second output is the number of boxes of each image.
 fn transform(node: &mut Node<'_>) -> Outcome<Vec<Value>> {
     let [regions, deltas, images] = node.exactly()?;
-    if node.flag("rotated", false)? {
-        return Err(ROTATED.into());
-    }
     let weights = match node.op.attribute("weights") {
         None => [1.0; 4],
         Some(AttributeValue::Floats(weights)) => weights
@@ -44,18 +46,76 @@ fn transform(node: &mut Node<'_>) -> Outcome<Vec<Value>> {
         is_scaled: node.flag("apply_scale", true)?,
         edge: Edge::inclusive_if(node.flag("legacy_plus_one", true)?),
     };
-    node.regressed([&regions, &deltas, &images], how).map(Vec::from)
+    if !node.flag("rotated", false)? {
+        return node.regressed([&regions, &deltas, &images], how).map(Vec::from);
+    }
+    let bounds = match node.flag("angle_bound_on", true)? {
+        true => Some(angle_bounds(node)?),
+        false => None,
+    };
+    let angles = Angles { bounds, upright: node.float("clip_angle_thresh", 1.0)?.into() };
+    node.regressed_rotated([&regions, &deltas, &images], how, angles).map(Vec::from)
+}
+
+/// Returns the least and the greatest angle, whole periods of half a turn apart.
+fn angle_bounds(node: &Node<'_>) -> Outcome<[f64; 2]> {
+    let least: i32 = exact(node.int("angle_bound_lo", -90)?)?;
+    let most: i32 = exact(node.int("angle_bound_hi", 90)?)?;
+    let period = i64::from(most) - i64::from(least);
+    match period > 0 && period % 180 == 0 {
+        true => Ok([least.into(), most.into()]),
+        false => {
+            let what = "expected bounds of angles whose distance is a multiple of 180";
+            Err(format!("{what}, found {least} and {most}").into())
+        }
+    }
+}
+
+/// Returns the rows and columns of the cells of a region.
+fn cells(node: &Node<'_>) -> Outcome<[i64; 2]> {
+    Ok([node.int_in("pooled_h", 1..=1 << 16, 1)?, node.int_in("pooled_w", 1..=1 << 16, 1)?])
+}
+
+fn alignment(node: &Node<'_>) -> Outcome<Align> {
+    Ok(Align {
+        is_aligned: node.flag("aligned", false)?,
+        cells: cells(node)?,
+        samples: node.int_in("sampling_ratio", i64::MIN..=1 << 16, -1)?,
+        scale: node.float("spatial_scale", 1.0)?,
+    })
+}
+
+/// Averages cells of rotated regions `[regions, 6]`, or of those of the first image.
+fn align_rotated(node: &mut Node<'_>) -> Outcome {
+    let [x, rows] = node.exactly()?;
+    expect_rank(&x, 4, "images")?;
+    let how = alignment(node)?;
+    let has_image = match required_dim(&rows, 1)? {
+        5 => false,
+        6 => true,
+        other => return Err(format!("expected regions of 5 or 6 numbers, found {other}").into()),
+    };
+    let [images, regions] = node.images_and_rotated(&rows, has_image)?;
+    node.on_images(&x, |node, x| node.align_rotated(x, &regions, &images, how))
+}
+
+/// The maxima of cells of regions. Only training reads the second output, the places of the maxima.
+fn pool(node: &mut Node<'_>) -> Outcome {
+    let [x, rows] = node.exactly()?;
+    // Caffe2 takes the channels of any order to be the first ones.
+    if node.layout()? != Layout::First {
+        return Err("`RoIPool` has only the order `NCHW`".into());
+    }
+    expect_rank(&x, 4, "images")?;
+    expect_dim(&rows, 1, 5, "a region: the image and the corners")?;
+    let (cells, scale) = (cells(node)?, node.float("spatial_scale", 1.0)?);
+    node.pool_regions(&x, &rows, cells, scale)
 }
 
 /// Averages cells of regions `[regions, 5]`, or of boxes of the only image.
 fn align(node: &mut Node<'_>) -> Outcome {
     let [x, rows] = node.exactly()?;
-    let how = Align {
-        is_aligned: node.flag("aligned", false)?,
-        cells: [node.int_in("pooled_h", 1..=1 << 16, 1)?, node.int_in("pooled_w", 1..=1 << 16, 1)?],
-        samples: node.int("sampling_ratio", -1)?,
-        scale: node.float("spatial_scale", 1.0)?,
-    };
+    let how = alignment(node)?;
     let [images, boxes] = match required_dim(&rows, 1)? {
         4 => {
             let count = node.size_of(&rows, 0)?;

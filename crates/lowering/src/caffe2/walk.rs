@@ -91,7 +91,8 @@ impl<'m> Walk<'m> {
         Ok(walk)
     }
 
-    fn node<'n>(&'n mut self, op: &'n Op, inputs: Vec<Blob>) -> Node<'n>
+    /// Returns an operator for its rule.
+    pub(super) fn node<'n>(&'n mut self, op: &'n Op, inputs: Vec<Blob>) -> Node<'n>
     where
         'm: 'n,
     {
@@ -162,7 +163,7 @@ impl<'m> Walk<'m> {
                 continue;
             }
             if tensor.dtype == DType::Unspecified {
-                tensor.dtype = dtype_by_use(main, name);
+                tensor.dtype = dtype_by_use(&self.program.blocks, name);
             }
             let dtype = tensor.dtype;
             self.dialect.given.insert(name);

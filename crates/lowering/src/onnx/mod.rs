@@ -7,11 +7,11 @@
 //!
 //! | file | what |
 //! |---|---|
-//! | `windows`, `legacy_pads`, `pools`, `adaptive`, `bins`, `patches` | windows, their padding and numbers; pools; patches |
+//! | `windows`, `legacy_pads`, `crops`, `pools`, `adaptive`, `bins`, `patches` | windows, their padding and numbers; pools; patches |
 //! | `layout` | the place of the channels |
 //! | `resizing` | places and nearest elements of resized images |
 //! | `normalization` | epsilons, means and axes |
-//! | `boxes`, `suppression`, `regions`, `regression` | boxes, and regions of images |
+//! | `boxes`, `suppression`, `regions`, `regression`, `rotated` | boxes, and regions of images |
 //! | `proposals`, `pyramid`, `detections` | regions that a network proposes and distributes, and boxes that it finds |
 //! | `recurrence` | gates, weights, layers and steps |
 //! | `indexing` | slices, sections, gathers, writes, pads, diagonals |
@@ -23,6 +23,7 @@ mod bins;
 pub(crate) mod blocks;
 pub(crate) mod boxes;
 mod constants;
+pub(crate) mod crops;
 mod derived;
 pub(crate) mod detections;
 pub(crate) mod indexing;
@@ -40,6 +41,7 @@ pub(crate) mod regions;
 pub(crate) mod regression;
 pub(crate) mod required;
 pub(crate) mod resizing;
+pub(crate) mod rotated;
 pub(crate) mod segments;
 mod shapes;
 mod sizes;

@@ -28,6 +28,8 @@ pub(crate) struct Pool {
     empty: Empty,
     /// Whether the runtime adds padding for one window in each stride, because it depends on unknown dims.
     is_same: bool,
+    /// The elements along each axis of unknown dims that the windows cover, if that does not depend on these dims.
+    cover: Option<Vec<i64>>,
 }
 
 impl Pool {
@@ -61,7 +63,8 @@ impl Pool {
         };
         let native = if is_ceil { windows.clone() } else { whole.clone() };
         let native = native.is_native().then_some((native, is_ceil));
-        Self { windows, whole, native, dims, rounding, empty: Empty::Zero, is_same: false }
+        let empty = Empty::Zero;
+        Self { windows, whole, native, dims, rounding, empty, is_same: false, cover: None }
     }
 
     /// Returns the pool with another convention of windows without elements.
@@ -97,12 +100,14 @@ impl Pool {
     }
 
     /// Creates a pool of [as many windows as they have elements](Windows::as_many_as_elements).
-    ///
-    /// # Errors
-    /// If the dims are unknown.
     pub(crate) fn as_many_as_elements(x: &Value, windows: Windows) -> Outcome<Self> {
-        let dims = spatial_dims(x).ok_or_else(unknown)?;
-        Ok(Self::of(windows.as_many_as_elements(&dims)?, windows, Some(dims), Rounding::Down))
+        if let Some(dims) = spatial_dims(x) {
+            let whole = windows.as_many_as_elements(&dims)?;
+            return Ok(Self::of(whole, windows, Some(dims), Rounding::Down));
+        }
+        let (cover, whole) = windows.as_many_of_any()?;
+        let pool = Self::of(whole, windows, None, Rounding::Down);
+        Ok(Self { native: None, cover: Some(cover), ..pool })
     }
 
     /// Returns the windows with padding at the ends that all of them fit into.
@@ -111,7 +116,7 @@ impl Pool {
     /// If the padding, or the number of windows, depends on unknown dims.
     pub(crate) fn whole(&self) -> Outcome<&Windows> {
         let is_counted = self.rounding == Rounding::UpInside && !self.windows.begin_inside();
-        match self.is_same || is_counted && self.dims.is_none() {
+        match self.is_same || self.cover.is_some() || is_counted && self.dims.is_none() {
             true => Err(unknown()),
             false => Ok(&self.whole),
         }
@@ -234,11 +239,17 @@ impl Graph {
             let [y] = self.emit_all("MaxPool", &[Some(x)], windows.of_pools(*is_ceil))?;
             return Ok(y);
         }
-        let windows = pool.whole()?;
         let lowest = match pool.empty {
             Empty::Zero => lowest(x.dtype()),
             Empty::Quotient => f32::MIN.into(),
         };
+        if let Some(cover) = &pool.cover {
+            let x = self.pad_images(x, &pool.whole.pads(), lowest)?;
+            let axes: Vec<i64> = (2..).take(cover.len()).collect();
+            let x = self.slices(&x, &axes, &vec![0; cover.len()], cover)?;
+            return self.whole_maxima(&x, &pool.whole);
+        }
+        let windows = pool.whole()?;
         let x = self.pad_images(x, &windows.pads(), lowest)?;
         self.whole_maxima(&x, windows)
     }

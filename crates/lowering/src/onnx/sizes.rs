@@ -152,6 +152,11 @@ impl Graph {
         self.both(size, &Size::Known(by), i64::checked_rem_euclid, "Mod")
     }
 
+    /// Returns the larger of a size and a number.
+    pub(crate) fn at_least(&mut self, size: &Size, least: i64) -> Made<Size> {
+        self.both(size, &Size::Known(least), |size, least| Some(size.max(least)), "Max")
+    }
+
     /// Returns the sizes in a list, whose length must be known.
     pub(crate) fn sizes_in(&mut self, list: &Value) -> Made<Vec<Size>> {
         if let Some(known) = list.info().ints() {

@@ -520,6 +520,17 @@ impl Windows {
         each.collect::<Outcome<_>>().map(Self)
     }
 
+    /// Returns how many elements along each axis as many windows cover as they have elements, and windows over images of
+    /// unknown dims with so much padding at the ends that all of them fit.
+    pub(crate) fn as_many_of_any(&self) -> Outcome<(Vec<i64>, Self)> {
+        let each = self.iter().map(|window| {
+            let reach = window.bare().end_of(0, window.kernel)?;
+            Ok((reach, Window { end: reach, ..window }))
+        });
+        let (reach, windows) = each.collect::<Outcome<Vec<_>>>()?.into_iter().unzip();
+        Ok((reach, Self(windows)))
+    }
+
     /// Returns the windows with padding at the ends that all of them fit into, of whatever dims.
     pub(crate) fn whole_of_any(&self, rounding: Rounding) -> Self {
         let more = |window: &Window| match rounding {

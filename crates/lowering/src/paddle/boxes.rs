@@ -10,7 +10,7 @@ use lodstone_store::Blob;
 use super::operator::{Operator, Outcome, Rule};
 use crate::onnx::boxes::{Centered, Corners, Edge, Grid, MAX_BOXES, Measure, Overlap, each};
 use crate::onnx::required::required_dim;
-use crate::onnx::{Value, int};
+use crate::onnx::{Size, Value, int};
 
 pub(super) const RULES: &[(&str, Rule)] = &[
     ("anchor_generator", anchor_generator),
@@ -23,10 +23,17 @@ pub(super) const RULES: &[(&str, Rule)] = &[
     ("yolo_box", yolo_box),
 ];
 
+/// Where the center of each box is relative to that of the cell.
+enum Offsets {
+    Center,
+    Known(Vec<[f64; 2]>),
+    /// Lists of the distances across and down.
+    Computed([Value; 2]),
+}
+
 /// The boxes of each cell of a grid.
 struct Boxes {
-    /// The position of the center relative to that of the cell, for each box.
-    offsets: Vec<[f64; 2]>,
+    offsets: Offsets,
     /// Half of the width and of the height of each box.
     halves: Vec<[f64; 2]>,
 }
@@ -42,9 +49,11 @@ impl Boxes {
             ];
             Outcome::Ok([op.reals(dtype, &across)?, op.reals(dtype, &down)?])
         };
-        let offsets = match self.offsets.iter().all(|offset| *offset == [0.0; 2]) {
-            true => [None, None],
-            false => list(&self.offsets)?.map(Some),
+        let offsets = match &self.offsets {
+            Offsets::Center => [None, None],
+            Offsets::Known(all) if all.iter().all(|offset| *offset == [0.0; 2]) => [None, None],
+            Offsets::Known(all) => list(all)?.map(Some),
+            Offsets::Computed(both) => both.clone().map(Some),
         };
         Ok(Grid { centers: centers.map(Value::clone), offsets, halves: list(&self.halves)? })
     }
@@ -129,13 +138,15 @@ fn centers(op: &mut Operator<'_>, count: &Value, offset: f32, step: &Value) -> O
     op.mul(&moved, step)
 }
 
-/// The cells of prior boxes: their centers, the size of the image, and the steps if they are known.
+/// The cells of prior boxes: their centers, the size of the image, and the size of a cell.
 struct Cells {
     columns: Value,
     rows: Value,
     width: Value,
     height: Value,
-    steps: Option<[f32; 2]>,
+    steps: [Value; 2],
+    /// The size of a cell, if it is known.
+    known_steps: Option<[f32; 2]>,
 }
 
 impl Cells {
@@ -153,11 +164,11 @@ impl Cells {
             let features = required_dim(&features, axis).ok().filter(|dim| *dim > 0)?;
             Some(image as f32 / features as f32)
         };
-        let steps = match is_given {
+        let known_steps = match is_given {
             true => Some([across, down]),
             false => known(3).zip(known(2)).map(|(across, down)| [across, down]),
         };
-        let [across, down] = match steps {
+        let [across, down] = match known_steps {
             Some([across, down]) => {
                 [op.number(dtype, across.into())?, op.number(dtype, down.into())?]
             }
@@ -170,7 +181,7 @@ impl Cells {
         let (wide, high) = (op.extent(&features, 3)?, op.extent(&features, 2)?);
         let columns = centers(op, &wide, offset, &across)?;
         let rows = centers(op, &high, offset, &down)?;
-        Ok(Self { columns, rows, width, height, steps })
+        Ok(Self { columns, rows, width, height, steps: [across, down], known_steps })
     }
 
     fn put(
@@ -233,9 +244,37 @@ fn prior_box(op: &mut Operator<'_>) -> Outcome {
         }
     }
     let halves: Vec<[f64; 2]> = halves.iter().map(|half| half.map(f64::from)).collect();
-    let boxes = Boxes { offsets: Vec::new(), halves };
+    let boxes = Boxes { offsets: Offsets::Center, halves };
     let finish = if op.flag("clip")? { within_image } else { as_they_are };
     Cells::of(op)?.put(op, &boxes, finish)
+}
+
+/// Returns where dense boxes are, across and down: their distance is a whole number, which follows from the size of a cell.
+fn computed_offsets(
+    op: &mut Operator<'_>,
+    cells: &Cells,
+    dense: &[i32],
+    places: &[[i32; 2]],
+) -> Outcome<[Value; 2]> {
+    let [across, down] = &cells.steps;
+    let dtype = across.dtype();
+    let sum = op.add(across, down)?;
+    let step = op.times(&sum, 0.5)?;
+    let step = op.cast(&step, DType::Int64)?;
+    let dense = op.longs(&dense.iter().copied().map(i64::from).collect::<Vec<_>>());
+    let shift = op.div(&step, &dense)?;
+    let (step, shift) = (op.cast(&step, dtype)?, op.cast(&shift, dtype)?);
+    let half = op.times(&step, 0.5)?;
+    let [columns, rows] = [0, 1].map(|axis| {
+        let steps = places.iter().filter_map(|place| place.get(axis));
+        steps.map(|at| f64::from(*at) + 0.5).collect::<Vec<f64>>()
+    });
+    let mut offsets = |steps: &[f64]| {
+        let steps = op.reals(dtype, steps)?;
+        let moved = op.mul(&steps, &shift)?;
+        op.sub(&moved, &half)
+    };
+    Ok([offsets(&columns)?, offsets(&rows)?])
 }
 
 /// Boxes of several sizes, of which each is distributed densely in the cell.
@@ -248,29 +287,36 @@ fn density_prior_box(op: &mut Operator<'_>) -> Outcome {
         return Err(format!("expected a density of each size, found {densities:?}").into());
     }
     let cells = Cells::of(op)?;
-    let [across, down] = cells
-        .steps
-        .ok_or("the dims of image and features, or `step_w` and `step_h`, must be known")?;
-    #[expect(clippy::cast_possible_truncation, reason = "as PaddlePaddle computes it")]
-    let step = ((across + down) * 0.5) as i32;
-    let mut boxes = Boxes { offsets: Vec::new(), halves: Vec::new() };
+    // The density of each box, its place in the cell and half of its size.
+    let (mut dense, mut places, mut halves) = (Vec::new(), Vec::new(), Vec::new());
     for (size, density) in sizes.iter().zip(&densities) {
-        let density: i32 = exact(*density)?;
-        let shift = f64::from(step / density);
-        let first = -f64::from(step) / 2.0 + shift / 2.0;
         for ratio in &ratios {
             let half = [size * ratio.sqrt() / 2.0, size / ratio.sqrt() / 2.0].map(f64::from);
+            let density: i32 = exact(*density)?;
             for (row, column) in (0..density).flat_map(|row| (0..density).map(move |at| (row, at)))
             {
-                let place = |number: i32| first + f64::from(number) * shift;
-                boxes.offsets.push([place(column), place(row)]);
-                boxes.halves.push(half);
+                dense.push(density);
+                places.push([column, row]);
+                halves.push(half);
             }
-            if boxes.halves.len() > MAX_BOXES {
+            if halves.len() > MAX_BOXES {
                 return Err(format!("expected at most {MAX_BOXES} boxes of a cell").into());
             }
         }
     }
+    let offsets = match cells.known_steps {
+        Some([across, down]) => {
+            #[expect(clippy::cast_possible_truncation, reason = "as PaddlePaddle computes it")]
+            let step = ((across + down) * 0.5) as i32;
+            let offset = |(density, place): (&i32, &[i32; 2])| {
+                let shift = f64::from(step / density);
+                place.map(|at| f64::from(at) * shift - f64::from(step) / 2.0 + shift / 2.0)
+            };
+            Offsets::Known(dense.iter().zip(&places).map(offset).collect())
+        }
+        None => Offsets::Computed(computed_offsets(op, &cells, &dense, &places)?),
+    };
+    let boxes = Boxes { offsets, halves };
     let finish = if op.flag("clip")? { within_image } else { partly_within_image };
     if !op.flag("flatten_to_2d")? {
         return cells.put(op, &boxes, finish);
@@ -308,7 +354,7 @@ fn anchor_generator(op: &mut Operator<'_>) -> Outcome {
             halves.push(size.map(|size| f64::from(0.5 * (size - 1.0))));
         }
     }
-    let boxes = Boxes { offsets: Vec::new(), halves };
+    let boxes = Boxes { offsets: Offsets::Center, halves };
     let mut line = |axis: i64, stride: f32| {
         let count = op.extent(&x, axis)?;
         let numbers = op.counting(&count, x.dtype())?;
@@ -422,9 +468,10 @@ fn iou_similarity(op: &mut Operator<'_>) -> Outcome {
 /// Converts offsets of polygon corners to coordinates: four times the place in the feature map, minus the offset.
 fn polygon_box_transform(op: &mut Operator<'_>) -> Outcome {
     let x = op.input("Input")?;
-    let channels = required_dim(&x, 1)?;
-    if channels < 2 || channels % 2 != 0 || x.rank()? != 4 {
-        return Err(format!("expected pairs of channels, found {channels} channels").into());
+    let channels = x.size(1)?;
+    if channels.is_some_and(|channels| channels < 2 || channels % 2 != 0) || x.rank()? != 4 {
+        let found = op.size_of(&x, 1)?;
+        return Err(format!("expected pairs of channels, found {found} channels").into());
     }
     let mut line = |axis: i64| {
         let count = op.extent(&x, axis)?;
@@ -435,7 +482,13 @@ fn polygon_box_transform(op: &mut Operator<'_>) -> Outcome {
     let rows = op.unsqueeze(&rows, &[1])?;
     // [batch, pairs, 2, height, width]
     let back = op.call("Shape", &[&x], [int("start", 2)])?;
-    let front = op.longs(&[-1, channels / 2, 2]);
+    let front = match channels {
+        Some(channels) => op.longs(&[-1, channels / 2, 2]),
+        None => {
+            let batch = op.size_of(&x, 0)?;
+            op.list_of(&[batch, Size::Known(-1), Size::Known(2)])?
+        }
+    };
     let dims = op.concat(&[&front, &back], 0)?;
     let pairs = op.call("Reshape", &[&x, &dims], [])?;
     let (across, down) = (op.slice(&pairs, 2, 0, 1)?, op.slice(&pairs, 2, 1, 2)?);

@@ -3,6 +3,7 @@
 use lodstone_model::Attribute;
 
 use super::operator::{Operator, Outcome, Rule};
+use crate::onnx::crops::Crop;
 use crate::onnx::layout::{self, Layout};
 use crate::onnx::windows::{Padding, Pads, Windows, spatial_axes, spatial_dims};
 use crate::onnx::{Value, int, ints};
@@ -77,17 +78,21 @@ fn operands(op: &mut Operator<'_>) -> Outcome<(Value, Value, Layout)> {
     Ok((x, filter, layout))
 }
 
-/// Convolves, and sets the output.
-fn convolve(
+/// Convolves images with the channels first.
+fn convolved(
     op: &mut Operator<'_>,
     kind: &str,
-    (x, filter, layout): (&Value, &Value, Layout),
+    operands: [&Value; 2],
     attributes: &[Attribute],
-) -> Outcome {
+) -> Outcome<Value> {
     let (bias, group) = (op.optional("Bias")?, int("group", op.int("groups")?.max(1)));
     let attributes = attributes.iter().cloned().chain([group]);
-    let y = op.convolve(kind, [x, filter], bias.as_ref(), attributes)?;
-    let y = op.in_layout(&y, layout)?;
+    op.convolve(kind, operands, bias.as_ref(), attributes)
+}
+
+/// Sets the output to images with the channels first.
+fn put_images(op: &mut Operator<'_>, y: &Value, layout: Layout) -> Outcome {
+    let y = op.in_layout(y, layout)?;
     op.put("Output", &y)
 }
 
@@ -108,7 +113,8 @@ fn conv(op: &mut Operator<'_>) -> Outcome {
     }
     let attributes =
         [padding.attribute(), ints("strides", &strides), ints("dilations", &dilations)];
-    convolve(op, "Conv", (&x, &filter, layout), &attributes)
+    let y = convolved(op, "Conv", [&x, &filter], &attributes)?;
+    put_images(op, &y, layout)
 }
 
 fn conv_transpose(op: &mut Operator<'_>) -> Outcome {
@@ -116,19 +122,40 @@ fn conv_transpose(op: &mut Operator<'_>) -> Outcome {
     let spatial = spatial_axes(&filter)?;
     let (strides, dilations) = (op.each("strides", spatial)?, op.each("dilations", spatial)?);
     let kernel = filter.dims()?.split_off(2);
-    // PaddlePaddle pads the input as for a convolution with stride and without dilation.
     let (padding, dims) = (op.padding(spatial)?, spatial_dims(&x));
-    let windows = Windows::padded(&kernel, &strides, &dilations, &padding, dims.as_deref())?;
     let mut more = match op.ints("output_padding")? {
         none if none.is_empty() => vec![0; spatial],
         more => more,
     };
-    let wanted = op.ints("output_size")?;
-    if !wanted.is_empty() {
-        let dims = dims.ok_or("expected known dims of the images")?;
-        let plain = windows.transposed(&dims)?;
-        let pairs = wanted.iter().zip(plain);
-        more = pairs.map(|(wanted, plain)| wanted.saturating_sub(plain)).collect();
+    let wanted = match op.ints("output_size")? {
+        none if none.is_empty() => None,
+        _ => Some(op.each("output_size", spatial)?),
+    };
+    let depends = wanted.is_some()
+        || matches!(padding, Padding::Same) && strides.iter().any(|stride| *stride != 1);
+    // What the convolution cuts off of an image without padding, where that depends on unknown dims.
+    let mut crop = None;
+    // PaddlePaddle pads the input as for a convolution with stride and without dilation.
+    let windows = match &dims {
+        None if depends => {
+            let none = Padding::Explicit(Pads::none(spatial));
+            let dilations =
+                if matches!(padding, Padding::Same) { vec![1; spatial] } else { dilations };
+            let windows = Windows::padded(&kernel, &strides, &dilations, &none, None)?;
+            crop = Some(Crop { padding, sizes: wanted.clone() });
+            windows
+        }
+        dims => Windows::padded(&kernel, &strides, &dilations, &padding, dims.as_deref())?,
+    };
+    if let Some(wanted) = wanted {
+        more = match dims {
+            Some(dims) => {
+                let pairs = wanted.iter().zip(windows.transposed(&dims)?);
+                pairs.map(|(wanted, plain)| wanted.saturating_sub(plain)).collect()
+            }
+            // A size is less than a stride above the smallest one.
+            None => strides.iter().map(|stride| stride - 1).collect(),
+        };
     }
     let attributes = [
         windows.pads().attribute(),
@@ -136,5 +163,10 @@ fn conv_transpose(op: &mut Operator<'_>) -> Outcome {
         ints("dilations", &windows.dilations()),
         ints("output_padding", &more),
     ];
-    convolve(op, "ConvTranspose", (&x, &filter, layout), &attributes)
+    let y = convolved(op, "ConvTranspose", [&x, &filter], &attributes)?;
+    let y = match crop {
+        Some(crop) => op.cropped_images(&y, &x, &windows, &crop)?,
+        None => y,
+    };
+    put_images(op, &y, layout)
 }

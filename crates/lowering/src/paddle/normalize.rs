@@ -5,9 +5,9 @@ use lodstone_schema::numbers::{exact, known};
 use lodstone_schema::paddle::Release;
 
 use super::operator::{Operator, Outcome, Rule};
-use crate::onnx::Value;
 use crate::onnx::layout::Layout;
 use crate::onnx::normalization::{LocalResponse, Normalized, Squares};
+use crate::onnx::{Value, int};
 
 pub(super) const RULES: &[(&str, Rule)] = &[
     ("affine_channel", affine_channel),
@@ -130,17 +130,9 @@ fn layer_norm(op: &mut Operator<'_>) -> Outcome {
     let epsilon = op.float("epsilon")?;
     let Normalized { value: mut y, mean, variance, .. } =
         op.normalized(&x, &axes, epsilon.into())?;
-    // The scale is flat, but may belong to several dims.
-    let over = x.shape()?.iter().skip(exact(begin)?);
-    let dims = over.map(known).collect::<Outcome<Option<Vec<i64>>>>()?;
     for (slot, kind) in [("Scale", "Mul"), ("Bias", "Add")] {
         let Some(value) = op.optional(slot)? else { continue };
-        let dims = match (&dims, axes.len()) {
-            (_, 1) => None,
-            (Some(dims), _) => Some(dims),
-            (None, _) => return Err("the normalized dims must be known".into()),
-        };
-        let value = dims.map_or(Ok(value.clone()), |dims| op.reshape(&value, dims))?;
+        let value = over_dims(op, &value, &x, begin)?;
         y = op.call(kind, &[&y, &value], [])?;
     }
     op.put("Y", &y)?;
@@ -159,24 +151,28 @@ fn layer_norm(op: &mut Operator<'_>) -> Outcome {
     Ok(())
 }
 
+/// Returns the scale or the bias of the dims from `begin` on: it is flat, but may belong to several dims.
+fn over_dims(op: &mut Operator<'_>, value: &Value, x: &Value, begin: i64) -> Outcome<Value> {
+    let over = x.shape()?.get(exact::<usize, _>(begin)?..).unwrap_or_default();
+    match over.iter().map(known).collect::<Outcome<Option<Vec<i64>>>>()? {
+        _ if over.len() == 1 => Ok(value.clone()),
+        Some(dims) => op.reshape(value, &dims),
+        None => {
+            let dims = op.call("Shape", &[x], [int("start", begin)])?;
+            op.call("Reshape", &[value, &dims], [int("allowzero", 1)])
+        }
+    }
+}
+
 /// Returns the result of ONNX's operator, if the operator is exported and returns nothing else.
 fn exported_layer_norm(op: &mut Operator<'_>, x: &Value, begin: i64) -> Outcome<Option<Value>> {
     if !op.is_exported() || op.wants("Mean") || op.wants("Variance") {
         return Ok(None);
     }
     let Some(scale) = op.optional("Scale")? else { return Ok(None) };
-    let over = x.shape()?.iter().skip(exact(begin)?);
-    let count = over.len();
-    let dims = over.map(known).collect::<Outcome<Option<Vec<i64>>>>()?;
-    // The scale is flat, but may belong to several dims.
-    let whole = |op: &mut Operator<'_>, value: &Value| match (&dims, count) {
-        (_, 1) => Ok(value.clone()),
-        (Some(dims), _) => op.reshape(value, dims),
-        (None, _) => Err("the normalized dims must be known".into()),
-    };
-    let scale = whole(op, &scale)?;
+    let scale = over_dims(op, &scale, x, begin)?;
     let bias = match op.optional("Bias")? {
-        Some(bias) => Some(whole(op, &bias)?),
+        Some(bias) => Some(over_dims(op, &bias, x, begin)?),
         None => None,
     };
     let epsilon = op.float("epsilon")?;

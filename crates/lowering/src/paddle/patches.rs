@@ -6,9 +6,8 @@ use lodstone_schema::places::at;
 
 use super::operator::{Operator, Outcome, Rule};
 use crate::onnx::layout::Layout;
-use crate::onnx::required::required_dim;
 use crate::onnx::windows::{Pads, Windows, spatial_dims};
-use crate::onnx::{Size, Value, int, ints};
+use crate::onnx::{Precision, Size, Value, int, ints};
 
 pub(super) const RULES: &[(&str, Rule)] = &[
     ("affine_grid", affine_grid),
@@ -70,15 +69,46 @@ fn deformable_conv(op: &mut Operator<'_>) -> Outcome {
 /// Transposes groups of channels and the channels of a group.
 fn shuffle_channels(op: &mut Operator<'_>) -> Outcome {
     let (x, groups) = (op.input("X")?, op.int("group")?);
-    let channels = required_dim(&x, 1)?;
-    if groups < 1 || channels % groups != 0 {
-        return Err(format!("expected a divisor of {channels} as `group`, found {groups}").into());
-    }
-    let dims = op.longs(&[0, groups, channels / groups, -1]);
-    let grouped = op.call("Reshape", &[&x, &dims], [])?;
-    let turned = op.transpose(&grouped, &[0, 2, 1, 3])?;
+    let wrong = |channels: i64| groups < 1 || channels % groups != 0;
+    let grouped = match x.size(1)? {
+        Some(channels) if wrong(channels) => {
+            let what = format!("expected a divisor of {channels} as `group`, found {groups}");
+            return Err(what.into());
+        }
+        None if groups < 1 => {
+            return Err(format!("expected a positive number as `group`, found {groups}").into());
+        }
+        Some(channels) => {
+            let dims = op.longs(&[0, groups, channels / groups, -1]);
+            op.call("Reshape", &[&x, &dims], [])?
+        }
+        None => {
+            // All sizes are computed, so that channels that `group` does not divide are refused.
+            let mut sizes = op.sizes_of(&x)?;
+            let channels = sizes.get(1).ok_or("expected channels")?;
+            let each = op.quotient_of(channels, groups)?;
+            sizes.splice(1..2, [Size::Known(groups), each]);
+            op.reshape_to(&x, &sizes)?
+        }
+    };
+    let rest = 3..grouped.rank()?.number();
+    let order: Vec<i64> = [0, 2, 1].into_iter().chain(rest).collect();
+    let turned = op.transpose(&grouped, &order)?;
     let y = op.reshape_as(&turned, &x)?;
     op.put("Out", &y)
+}
+
+/// Returns some frames and channels of clips `[batch, frames, channels, ..]`.
+fn channels_of(
+    op: &mut Operator<'_>,
+    clips: &Value,
+    [frame, end]: [i64; 2],
+    [first, last]: [&Size; 2],
+) -> Outcome<Value> {
+    let starts = op.list_of(&[Size::Known(frame), first.clone()])?;
+    let ends = op.list_of(&[Size::Known(end), last.clone()])?;
+    let axes = op.longs(&[1, 2]);
+    op.call("Slice", &[clips, &starts, &ends, &axes], [])
 }
 
 /// Moves a share of the channels to the next frame, and as many to the previous one.
@@ -95,27 +125,30 @@ fn temporal_shift(op: &mut Operator<'_>) -> Outcome {
         .into());
     }
     let x = op.channels_first(&x, layout)?;
-    let channels = required_dim(&x, 1)?;
-    #[expect(
-        clippy::cast_possible_truncation,
-        clippy::cast_precision_loss,
-        reason = "as PaddlePaddle computes it"
-    )]
-    let (back, forth) = ((channels as f32 * ratio) as i64, (channels as f32 * 2.0 * ratio) as i64);
+    let channels = op.size_of(&x, 1)?;
+    let back = op.scaled(&channels, ratio.into(), Precision::Single)?;
+    let forth = op.scaled(&channels, (2.0 * ratio).into(), Precision::Single)?;
     // [batch, frames, channels, height, width]
     let dims = op.dims_after(&[-1, frames], &x, 1)?;
     let clips = op.call("Reshape", &[&x, &dims], [])?;
     let mut parts = Vec::new();
-    if back > 0 {
-        let part = op.slices(&clips, &[1, 2], &[0, 0], &[-1, back])?;
+    // Of unknown channels, a part may have none.
+    let has = |first: &Size, end: &Size| match (first, end) {
+        (Size::Known(first), Size::Known(end)) => first < end,
+        (Size::Value(_), _) | (_, Size::Value(_)) => true,
+    };
+    let none = Size::Known(0);
+    if has(&none, &back) {
+        let part = channels_of(op, &clips, [0, -1], [&none, &back])?;
         parts.push(op.zero_padded(&part, &[[0, 0], [1, 0], [0, 0], [0, 0], [0, 0]])?);
     }
-    if forth > back {
-        let part = op.slices(&clips, &[1, 2], &[1, back], &[i64::MAX, forth])?;
+    if has(&back, &forth) {
+        let part = channels_of(op, &clips, [1, i64::MAX], [&back, &forth])?;
         parts.push(op.zero_padded(&part, &[[0, 0], [0, 1], [0, 0], [0, 0], [0, 0]])?);
     }
-    if channels > forth {
-        parts.push(op.slice(&clips, 2, forth, i64::MAX)?);
+    if has(&forth, &channels) {
+        let (start, end, axes) = (op.list_of(&[forth])?, op.longs(&[i64::MAX]), op.longs(&[2]));
+        parts.push(op.call("Slice", &[&clips, &start, &end, &axes], [])?);
     }
     let all = op.concat(&parts.iter().collect::<Vec<_>>(), 2)?;
     let y = op.reshape_as(&all, &x)?;

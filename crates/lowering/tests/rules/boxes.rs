@@ -2,6 +2,7 @@
 
 mod caffe2;
 mod detector;
+mod glow;
 mod grids;
 mod mxnet;
 mod paddle;
@@ -15,11 +16,15 @@ use lodstone_store::Blob;
 
 use super::random::Random;
 use super::recorded;
-use super::single::{Draw, Single, list, of_frameworks, text, trials_of};
+use super::single::{
+    Draw, Single, channels_last, glow_trial, list, of_frameworks, text, trials_of,
+};
 
 pub(crate) fn trials() -> Vec<Trial> {
     let draws = [paddle::DRAWS, mxnet::DRAWS, torch::DRAWS, caffe2::DRAWS];
-    of_frameworks(draws, trials_of("boxes"))
+    let mut trials = of_frameworks(draws, trials_of("boxes"));
+    trials.extend(glow::trials());
+    trials
 }
 
 /// Left, top, right and bottom.

@@ -52,7 +52,7 @@ pub(crate) const EQUAL: &[Equal] = &[
         "CopyCPUToGPU",
         "in_place",
         Of("Copy"),
-        "`caffe2/operators/copy_op.h`: each operator of this file copies the elements, between other devices",
+        "`CopyOp` of `caffe2/operators/copy_op.h` copies the elements of one device to another",
     ),
     equal(Caffe2, "CopyGPUToCPU", "in_place", Of("Copy"), "as `CopyCPUToGPU`"),
     equal(
@@ -60,7 +60,7 @@ pub(crate) const EQUAL: &[Equal] = &[
         "CopyCPUToMKL",
         "in_place",
         Of("Copy"),
-        "`caffe2/mkl/operators/utility_ops.cc`: copies the elements to the layout of MKL",
+        "`caffe2/mkl/operators/utility_ops.cc` of releases before 1.0: copies the elements to the layout of MKL",
     ),
     equal(Caffe2, "CopyMKLToCPU", "in_place", Of("Copy"), "as `CopyCPUToMKL`"),
     equal(
@@ -160,7 +160,8 @@ pub(crate) const EQUAL: &[Equal] = &[
         "pd_op.depend",
         "share_data",
         Of("pd_op.share_data"),
-        "`phi/infermeta/multiary.cc`, `DependInferMeta`, and `phi/kernels/depend_kernel`: the output is the first input",
+        "`phi/ops/yaml/ops.yaml`: the type of the first input (`UnchangedInferMeta`); `phi/kernels/cpu/depend_kernel.cc` fails \
+         unless the output is that input",
     ),
     equal(
         Pir,
@@ -202,7 +203,8 @@ pub(crate) const EQUAL: &[Equal] = &[
         "aten::_scaled_dot_product_efficient_attention",
         "attention",
         Named("aten::_scaled_dot_product_flash_attention_for_cpu", &[("attn_mask", "attn_bias")]),
-        "`aten/src/ATen/native/transformers/attention.cpp` calls it on other devices",
+        "`scaled_dot_product_attention` in `aten/src/ATen/native/transformers/attention.cpp` calls it where that backend is \
+         chosen; `native_functions.yaml` has it on GPUs only",
     ),
     equal(
         Torch,
@@ -216,7 +218,7 @@ pub(crate) const EQUAL: &[Equal] = &[
         "aten::conv_depthwise3d",
         "rare_depthwise",
         Named("aten::conv3d", &[("input", "self"), ("groups", "")]),
-        "`aten/src/ATen/native/Convolution.cpp` calls it on GPUs, if there is a group for each channel",
+        "`aten/src/ATen/native/Convolution.cpp` calls it for `ConvBackend::CudaDepthwise3d`: a group for each channel",
     ),
     equal(
         Torch,
@@ -230,7 +232,8 @@ pub(crate) const EQUAL: &[Equal] = &[
         "aten::sym_constrain_range",
         "rare_consecutive",
         Of("aten::_assert_scalar"),
-        "`aten/src/ATen/native/Constraints.cpp`: both check a number, and return nothing",
+        "`aten/src/ATen/native/Constraints.cpp` checks the range of a number, as `_assert_scalar` in `TensorCompare.cpp` checks \
+         a condition; both return nothing",
     ),
     equal(
         Torch,

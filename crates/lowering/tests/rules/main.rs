@@ -19,6 +19,7 @@ mod caffe2;
 mod equal;
 mod evaluate;
 mod indexing;
+mod matrices;
 mod mxnet;
 mod normalization;
 mod paddle;
@@ -31,6 +32,7 @@ mod recorded;
 mod recurrence;
 mod resizing;
 mod single;
+mod spectra;
 mod tables;
 mod torch;
 mod windows;
@@ -161,10 +163,12 @@ fn main() {
     trials.extend(tables::trials());
     trials.extend(boxes::trials());
     trials.extend(indexing::trials());
+    trials.extend(matrices::trials());
     trials.extend(normalization::trials());
     trials.extend(quantization::trials());
     trials.extend(recurrence::trials());
     trials.extend(resizing::trials());
+    trials.extend(spectra::trials());
     trials.extend(windows::trials());
     libtest_mimic::run(&arguments, trials).exit();
 }

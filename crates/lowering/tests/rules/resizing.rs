@@ -1,6 +1,7 @@
 //! Resizing with random attributes, compared with the formulas of the frameworks' kernels.
 
 mod caffe2;
+mod glow;
 mod mxnet;
 mod paddle;
 mod torch;
@@ -10,18 +11,22 @@ use lodstone_model::Tensor;
 
 use super::random::Random;
 use super::recorded;
-use super::single::{Single, floats, ints, list, of_frameworks, random_trial, text};
+use super::single::{
+    Single, channels_last, floats, glow_trial, ints, list, of_frameworks, random_trial, text,
+};
 
 /// Returns an operator, and its expected result; `None` if the framework rejects it.
 type Draw = fn(&mut Random) -> Option<(Single, Tensor)>;
 
 pub(crate) fn trials() -> Vec<Trial> {
     let draws = [paddle::DRAWS, mxnet::DRAWS, torch::DRAWS, caffe2::DRAWS];
-    of_frameworks(draws, |dialect, name, run, draw: Draw| {
+    let mut trials = of_frameworks(draws, |dialect, name, run, draw: Draw| {
         random_trial(&format!("{dialect}::resizing::{name}"), run, move |random| {
             draw(random).map(|(single, expected)| (single, vec![expected]))
         })
-    })
+    });
+    trials.extend(glow::trials());
+    trials
 }
 
 /// The elements of a line that make up each element of the result, with their weights.

@@ -58,13 +58,26 @@ pub(crate) fn random_trial(
     run: Run,
     draw: impl Fn(&mut Random) -> Option<(Single, Vec<Tensor>)> + Send + 'static,
 ) -> Trial {
+    compared(name, move |single, _| run(single), draw)
+}
+
+/// Compares random nodes of Glow with their expected results.
+pub(crate) fn glow_trial(name: &str, draw: Draw) -> Trial {
+    compared(&format!("glow::{name}"), Single::glow, draw)
+}
+
+fn compared(
+    name: &str,
+    run: impl Fn(&Single, &[Tensor]) -> Result<Vec<Tensor>, String> + Send + 'static,
+    draw: impl Fn(&mut Random) -> Option<(Single, Vec<Tensor>)> + Send + 'static,
+) -> Trial {
     Trial::test(format!("random {name}"), move || {
         let mut random = Random(7);
         let (mut wrong, mut count) = (Vec::new(), 0);
         for _ in 0..COUNT {
             let Some((single, expected)) = draw(&mut random) else { continue };
             count += 1;
-            let what = match run(&single) {
+            let what = match run(&single, &expected) {
                 Ok(found) => differences(&found, &expected, 3e-5),
                 Err(error) => Some(error),
             };
@@ -179,7 +192,16 @@ impl Single {
 
     /// Evaluates the operator of Caffe2, MXNet or PyTorch.
     fn evaluated(&self, dialect: Dialect) -> Result<Vec<Tensor>, String> {
-        let op = self.op(dialect != Dialect::Torch);
+        self.among(dialect, |op| vec![op])
+    }
+
+    /// Evaluates the program that a function makes of the operator. Its results are those of the last operator.
+    pub(crate) fn among(
+        &self,
+        dialect: Dialect,
+        all: impl Fn(Op) -> Vec<Op>,
+    ) -> Result<Vec<Tensor>, String> {
+        let ops = all(self.op(dialect != Dialect::Torch));
         let named = self.named();
         let mut block = Block { parent: -1, ..Block::default() };
         block.vars.extend(named.iter().map(|(name, tensor)| Var {
@@ -187,11 +209,11 @@ impl Single {
             value: TensorType::new(tensor.dtype, Some(self.dims(tensor))).into(),
             ..Var::default()
         }));
-        block.outputs = op.writes().map(str::to_owned).collect();
+        block.outputs = ops.last().unwrap().writes().map(str::to_owned).collect();
         if dialect != Dialect::Mxnet {
             block.inputs = named.iter().map(|(name, _)| name.clone()).collect();
         }
-        block.ops.push(op);
+        block.ops = ops;
         let mut model = Model::default();
         model.set_main(Program::from(Topology { blocks: vec![block], ..Topology::new(dialect) }));
         Ok(lowered(model, &named)?.into_iter().map(|(_, tensor)| tensor).collect())
@@ -207,6 +229,27 @@ impl Single {
 
     pub(crate) fn torch(&self) -> Result<Vec<Tensor>, String> {
         self.evaluated(Dialect::Torch)
+    }
+
+    /// Evaluates a node of Glow, whose results have the types of `expected`.
+    pub(crate) fn glow(&self, expected: &[Tensor]) -> Result<Vec<Tensor>, String> {
+        self.among(Dialect::Glow, |op| {
+            let types = expected.iter().enumerate().flat_map(|(index, result)| {
+                let dims = result.shape.iter().map(|dim| *dim as i64).collect();
+                let kind = match result.dtype {
+                    DType::Int32 => "index32",
+                    DType::Int64 => "index64",
+                    _ => "float",
+                };
+                [
+                    (format!("o{index}_elemKind"), text(kind)),
+                    (format!("o{index}_shape"), AttributeValue::Longs(dims)),
+                ]
+            });
+            let types = types.map(|(name, value)| Attribute { name, value });
+            let attributes = op.attributes.into_iter().chain(types).collect();
+            vec![Op { kind: format!("Glow_{}", op.kind), attributes, ..op }]
+        })
     }
 
     /// Evaluates the operator of a release of PaddlePaddle.

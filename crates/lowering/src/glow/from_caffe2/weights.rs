@@ -99,7 +99,7 @@ pub(super) fn placeholder(graph: &mut Graph, var: &Var, main: &Block) -> Result<
         return Err(Finding::new(Code::UnknownDims, what));
     };
     let dtype = match declared.map_or(DType::Unspecified, |declared| declared.dtype) {
-        DType::Unspecified => dtype_by_use(main, &var.name),
+        DType::Unspecified => dtype_by_use(std::slice::from_ref(main), &var.name),
         dtype => dtype,
     };
     let kind = match dtype {

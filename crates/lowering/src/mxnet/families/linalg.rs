@@ -3,12 +3,10 @@
 //! ONNX has neither factorizations nor solvers: they are unrolled, a column or a row at a time.
 
 use lodstone_model::DType;
-use lodstone_schema::numbers::exact;
-use lodstone_schema::places::at_mut;
 
 use crate::mxnet::attributes::wrong;
-use crate::mxnet::node::{Node, Outcome, Rule, place_in, product, rank, required_dim};
-use crate::onnx::{Value, int};
+use crate::mxnet::node::{Node, Outcome, Rule, rank, required_dim};
+use crate::onnx::{Size, Value, int};
 
 pub(super) const RULES: &[(&str, Rule)] = &[
     ("_linalg_det", Rule::One(determinant)),
@@ -133,11 +131,10 @@ fn cholesky(node: &mut Node<'_>) -> Outcome {
 /// Solves `matrix x = known` for triangular matrices, row by row; the other triangle is not read.
 fn solved(node: &mut Node<'_>, matrix: &Value, known: &Value, is_lower: bool) -> Outcome {
     let rows = side(matrix)?;
-    let columns = required_dim(known, rank(known)? - 1)?;
     let mut all: Option<Value> = None;
     for step in 0..rows {
         let at = if is_lower { step } else { rows - 1 - step };
-        let mut row = part(node, known, at..at + 1, 0..columns)?;
+        let mut row = node.slice(known, -2, at, at + 1)?;
         if let Some(all) = &all {
             let done = if is_lower { 0..at } else { at + 1..rows };
             let factors = part(node, matrix, at..at + 1, done)?;
@@ -249,113 +246,135 @@ fn sign_and_log_det(node: &mut Node<'_>) -> Outcome<Vec<Value>> {
 }
 
 /// Takes elements of the matrices by their places in rows, one after the other, as a vector.
-fn elements(node: &mut Node<'_>, x: &Value, places: &[i64]) -> Outcome {
+fn elements(node: &mut Node<'_>, x: &Value, places: &Value) -> Outcome {
     let mut codes = vec![0; x.rank()?.count().saturating_sub(2)];
     codes.push(-3);
     let flat = node.recoded(x, &codes)?;
-    let places = node.longs(places);
-    node.gather(&flat, &places, -1)
+    node.gather(&flat, places, -1)
 }
 
-/// Puts the elements of vectors at places of matrices, row after row; `None` is 0.
-fn matrices(node: &mut Node<'_>, x: &Value, rows: i64, places: &[Option<i64>]) -> Outcome {
-    let count = required_dim(x, rank(x)? - 1)?;
-    let like = node.slice(x, -1, 0, 1)?;
-    let zero = node.constant_like(&like, x.dtype(), 0.0)?;
-    let all = node.concat(&[x, &zero], -1)?;
-    let places: Vec<i64> = places.iter().map(|place| place.unwrap_or(count)).collect();
-    let places = node.longs(&places);
-    let flat = node.gather(&all, &places, -1)?;
-    let mut codes = vec![0; x.rank()?.count().saturating_sub(1)];
-    codes.extend([-4, rows, rows]);
-    node.recoded(&flat, &codes)
-}
-
-fn offset(node: &Node<'_>, rows: i64) -> Outcome<i64> {
-    let offset = node.attributes.int("offset", 0)?;
-    match offset.unsigned_abs() <= rows.unsigned_abs() {
+/// Fails if an offset leaves out all rows of matrices, as far as they are known.
+fn offset(node: &Node<'_>, rows: Option<i64>) -> Outcome<i64> {
+    let (offset, most) = (node.attributes.int("offset", 0)?, rows.unwrap_or(MAX_ROWS));
+    match offset.unsigned_abs() <= most.unsigned_abs() {
         true => Ok(offset),
-        false => Err(wrong("offset", &format!("-{rows} to {rows}"), &offset.to_string())),
+        false => Err(wrong("offset", &format!("-{most} to {most}"), &offset.to_string())),
     }
 }
 
-/// Returns the places of a triangle: above the diagonal at a positive offset, below it at a negative one. The elements
-/// of lower triangles are in the order of rows, and those of upper ones in the order of columns.
-fn triangle(node: &Node<'_>, rows: i64) -> Outcome<Vec<(i64, i64)>> {
-    let offset = offset(node, rows)?;
-    let is_lower = node.attributes.flag("lower", true)?;
-    let is_lower = offset < 0 || offset == 0 && is_lower;
-    let all = (0..rows).flat_map(|one| (0..rows).map(move |other| (one, other)));
-    let all = all.map(|(one, other)| if is_lower { (one, other) } else { (other, one) });
-    let is_inside = |(row, column): &(i64, i64)| match is_lower {
-        true => column - row <= offset,
-        false => column - row >= offset,
-    };
-    Ok(all.filter(is_inside).collect())
+/// The rows of square matrices.
+fn square(node: &mut Node<'_>, x: &Value) -> Outcome<Size> {
+    let last = rank(x)? - 1;
+    if last < 1 {
+        return Err(format!("expected matrices, found rank {}", last + 1).into());
+    }
+    match (x.size(last - 1)?, x.size(last)?) {
+        (Some(rows), Some(columns)) if rows != columns => {
+            Err(format!("expected square matrices, found {rows} times {columns}").into())
+        }
+        (Some(rows), _) | (_, Some(rows)) => Ok(Size::Known(rows)),
+        (None, None) => node.size_of(x, last),
+    }
+}
+
+/// A triangle of matrices: above the diagonal at a positive offset, below it at a negative one. The elements of lower
+/// triangles are in the order of rows, and those of upper ones in the order of columns.
+struct Triangle {
+    offset: i64,
+    is_lower: bool,
+}
+
+impl Triangle {
+    fn of(node: &Node<'_>, rows: Option<i64>) -> Outcome<Self> {
+        let offset = offset(node, rows)?;
+        let is_lower = node.attributes.flag("lower", true)?;
+        Ok(Self { offset, is_lower: offset < 0 || offset == 0 && is_lower })
+    }
+
+    /// Returns whether each element of a matrix is in the triangle. An upper triangle is the lower one of the transposed
+    /// matrix.
+    fn marks(&self, node: &mut Node<'_>, rows: &Size) -> Outcome {
+        let rows = node.scalar_of(rows)?;
+        let along = node.counting(&rows, DType::Int64)?;
+        let down = node.unsqueeze(&along, &[1])?;
+        let distance = node.sub(&along, &down)?;
+        let most = node.long(if self.is_lower { self.offset } else { -self.offset });
+        node.call("LessOrEqual", &[&distance, &most], [])
+    }
 }
 
 fn extract_diagonal(node: &mut Node<'_>) -> Outcome {
     let [x] = node.exactly()?;
-    let rows = side(&x)?;
-    let offset = offset(node, rows)?;
-    let places: Vec<i64> = (0..rows)
-        .filter(|row| (0..rows).contains(&(row + offset)))
-        .map(|row| row * rows + row + offset)
-        .collect();
-    elements(node, &x, &places)
+    let rows = square(node, &x)?;
+    let offset = offset(node, rows.known())?;
+    node.diagonal(&x, [-2, -1], offset)
 }
 
 fn extract_triangle(node: &mut Node<'_>) -> Outcome {
     let [x] = node.exactly()?;
-    let rows = side(&x)?;
-    let places: Vec<i64> =
-        triangle(node, rows)?.into_iter().map(|(row, column)| row * rows + column).collect();
+    let rows = square(node, &x)?;
+    let triangle = Triangle::of(node, rows.known())?;
+    let x = if triangle.is_lower { x } else { node.turned(&x)? };
+    let marks = triangle.marks(node, &rows)?;
+    let marks = node.reshape(&marks, &[-1])?;
+    let places = node.places(&marks)?;
     elements(node, &x, &places)
 }
 
 fn make_diagonal(node: &mut Node<'_>) -> Outcome {
     let [x] = node.exactly()?;
-    let offset = offset(node, MAX_ROWS)?;
-    from_diagonal(node, &x, offset)
+    let offset = offset(node, None)?;
+    node.on_diagonal(&x, [-2, -1], offset, 0.0)
 }
 
-fn from_diagonal(node: &mut Node<'_>, x: &Value, offset: i64) -> Outcome {
-    let count = required_dim(x, rank(x)? - 1)?;
-    let rows = count.saturating_add(offset.saturating_abs());
-    if !(1..=MAX_ROWS).contains(&rows) {
-        return Err(format!("expected 1 to {MAX_ROWS} rows, found {rows}").into());
-    }
-    let mut places = vec![None; exact(rows * rows)?];
-    for at in 0..count {
-        let (row, column) = (at + (-offset).max(0), at + offset.max(0));
-        *at_mut(&mut places, exact(row * rows + column)?)? = Some(at);
-    }
-    matrices(node, x, rows, &places)
-}
-
+/// Puts vectors into triangles of matrices; other elements are 0.
 fn make_triangle(node: &mut Node<'_>) -> Outcome {
     let [x] = node.exactly()?;
-    let count = required_dim(&x, rank(&x)? - 1)?;
-    let offset = offset(node, MAX_ROWS)?.abs();
+    let triangle = Triangle::of(node, None)?;
     // A triangle of `side` rows beside the diagonals that are left out.
-    let side = (0..=MAX_ROWS).find(|side| side * (side + 1) / 2 == count);
-    let side = side.ok_or_else(|| format!("{count} elements are no triangle"))?;
-    let rows = side + offset;
-    if !(1..=MAX_ROWS).contains(&rows) {
+    let side = match node.size_of(&x, -1)? {
+        Size::Known(count) => {
+            let side = (0..=MAX_ROWS).find(|side| side * (side + 1) / 2 == count);
+            Size::Known(side.ok_or_else(|| format!("{count} elements are no triangle"))?)
+        }
+        Size::Value(count) => {
+            // `side * (side + 1) / 2 = count`; roots of squares are exact.
+            let count = node.cast(&count, DType::Float64)?;
+            let square = node.times(&count, 8.0)?;
+            let square = node.plus(&square, 1.0)?;
+            let root = node.call("Sqrt", &[&square], [])?;
+            let side = node.cast(&root, DType::Int64)?;
+            let side = node.difference_of(&Size::Value(side), &Size::Known(1))?;
+            node.quotient_of(&side, 2)?
+        }
+    };
+    let rows = node.sum_of(&side, &Size::Known(triangle.offset.abs()))?;
+    if let Size::Known(rows) = rows
+        && !(1..=MAX_ROWS).contains(&rows)
+    {
         return Err(format!("expected 1 to {MAX_ROWS} rows, found {rows}").into());
     }
-    let mut places = vec![None; exact(rows * rows)?];
-    for (at, (row, column)) in (0..).zip(triangle(node, rows)?) {
-        *at_mut(&mut places, exact(row * rows + column)?)? = Some(at);
-    }
-    matrices(node, &x, rows, &places)
+    let marks = triangle.marks(node, &rows)?;
+    // The place of each element in the vector, and behind it that of 0.
+    let like = node.slice(&x, -1, 0, 1)?;
+    let zero = node.constant_like(&like, x.dtype(), 0.0)?;
+    let all = node.concat(&[&x, &zero], -1)?;
+    let (first, one) = (node.long(0), node.long(1));
+    let numbers = node.cast(&marks, DType::Int64)?;
+    let flat = node.reshape(&numbers, &[-1])?;
+    let flat = node.call("CumSum", &[&flat, &first], [])?;
+    let numbers = node.reshape_as(&flat, &numbers)?;
+    let numbers = node.sub(&numbers, &one)?;
+    let count = node.extent(&x, -1)?;
+    let places = node.choose(&marks, &numbers, &count)?;
+    let y = node.gather(&all, &places, -1)?;
+    if triangle.is_lower { Ok(y) } else { node.turned(&y) }
 }
 
 fn sum_log_diagonal(node: &mut Node<'_>) -> Outcome {
     let [x] = node.exactly()?;
-    let rows = side(&x)?;
-    let places: Vec<i64> = (0..rows).map(|row| row * (rows + 1)).collect();
-    let diagonal = elements(node, &x, &places)?;
+    square(node, &x)?;
+    let diagonal = node.diagonal(&x, [-2, -1], 0)?;
     let logs = node.call("Log", &[&diagonal], [])?;
     let last = rank(&logs)? - 1;
     let sum = node.reduce("ReduceSum", &logs, &[last], false)?;
@@ -367,24 +386,11 @@ fn sum_log_diagonal(node: &mut Node<'_>) -> Outcome {
 fn diagonal(node: &mut Node<'_>, (name, first, second): (&str, i64, i64)) -> Outcome {
     let [x] = node.exactly()?;
     let offset = node.attributes.int(name, 0)?;
-    let (first, second) =
-        (node.attributes.int("axis1", first)?, node.attributes.int("axis2", second)?);
-    let rank = rank(&x)?;
-    if rank == 1 {
-        return from_diagonal(node, &x, offset);
+    let axes = [node.attributes.int("axis1", first)?, node.attributes.int("axis2", second)?];
+    match rank(&x)? {
+        1 => node.on_diagonal(&x, [0, 1], offset, 0.0),
+        _ => node.diagonal(&x, axes, offset),
     }
-    let (first, second) = (place_in(rank, first)?, place_in(rank, second)?);
-    if first == second {
-        return Err(format!("expected two axes, found {first} twice").into());
-    }
-    let rest = (0..rank).filter(|axis| ![first, second].contains(axis));
-    let order: Vec<i64> = rest.chain([first, second]).collect();
-    let x = node.transpose(&x, &order)?;
-    let (rows, columns) = (required_dim(&x, rank - 2)?, required_dim(&x, rank - 1)?);
-    product(&[rows, columns])?;
-    let column = |row: i64| row.checked_add(offset).filter(|at| (0..columns).contains(at));
-    let places: Vec<i64> = (0..rows).filter_map(|row| Some(row * columns + column(row)?)).collect();
-    elements(node, &x, &places)
 }
 
 fn trace(node: &mut Node<'_>) -> Outcome {

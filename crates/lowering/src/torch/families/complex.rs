@@ -7,7 +7,7 @@ use lodstone_model::{AttributeValue, DType, Op, Tensor};
 use super::binary::angle_of;
 use crate::onnx::{Value, int};
 use crate::torch::arguments::{Arguments, Item, Number, Size, wrong};
-use crate::torch::node::{Made, Node, Outcome, Rule, no_complex, place_in, rank, required_dim};
+use crate::torch::node::{Made, Node, Outcome, Rule, no_complex, place_in, rank};
 
 /// Operators that make complex tensors, or that get only these.
 pub(super) const RULES: &[(&str, Rule)] = &[
@@ -274,7 +274,27 @@ impl Norm {
         }
     }
 
-    /// Returns the factor of a transform of ONNX, whose inverse is divided by the length.
+    /// Multiplies a transform of ONNX, whose inverse is divided by the length.
+    fn scaled(self, node: &mut Node<'_>, x: &Value, length: &Size, is_inverse: bool) -> Outcome {
+        let length = match length {
+            Size::Known(length) => {
+                let factor = self.factor(*length, is_inverse);
+                return if factor == 1.0 { Ok(x.clone()) } else { node.times(x, factor) };
+            }
+            Size::Value(length) => node.cast(length, x.dtype())?,
+        };
+        match (self, is_inverse) {
+            (Self::One, false) | (Self::Length, true) => Ok(x.clone()),
+            (Self::One, true) => node.mul(x, &length),
+            (Self::Length, false) => node.div(x, &length),
+            (Self::Root, _) => {
+                let root = node.call("Sqrt", &[&length], [])?;
+                if is_inverse { node.mul(x, &root) } else { node.div(x, &root) }
+            }
+        }
+    }
+
+    /// Returns the factor for a known length.
     fn factor(self, length: i64, is_inverse: bool) -> f64 {
         #[expect(clippy::cast_precision_loss, reason = "lengths are far below 2^52")]
         let length = length.max(1) as f64;
@@ -292,25 +312,23 @@ impl Norm {
 fn transformed(
     node: &mut Node<'_>,
     value: &Value,
-    (axis, length): (i64, i64),
+    (axis, length): &(i64, Size),
     (is_inverse, is_onesided): (bool, bool),
     norm: Norm,
 ) -> Outcome {
-    let scale = norm.factor(length, is_inverse);
-    let (size, place) =
-        (node.scalar_of(&Size::Known(length))?, node.scalar_of(&Size::Known(axis))?);
+    let (size, place) = (node.scalar_of(length)?, node.scalar_of(&Size::Known(*axis))?);
     let attributes =
         [int("inverse", i64::from(is_inverse)), int("onesided", i64::from(is_onesided))];
     let made = node.call("DFT", &[value, &size, &place], attributes)?;
-    if scale == 1.0 { Ok(made) } else { node.times(&made, scale) }
+    norm.scaled(node, &made, length, is_inverse)
 }
 
 /// Returns the dim of a transform and its length.
-fn along(node: &mut Node<'_>, value: &Value) -> Outcome<(i64, i64)> {
+fn along(node: &mut Node<'_>, value: &Value) -> Outcome<(i64, Size)> {
     let axis = place_in(rank(value)? - 1, node.arguments.int("dim")?)?;
-    let length = match node.arguments.optional_int("n")? {
+    let length = match node.arguments.size("n")? {
         Some(length) => length,
-        None => required_dim(value, axis)?,
+        None => node.size_of(value, axis)?,
     };
     Ok((axis, length))
 }
@@ -320,53 +338,82 @@ fn transform(node: &mut Node<'_>, is_inverse: bool) -> Outcome<Made> {
     let value = if is_complex { value } else { node.cast(&value, DType::Float32)? };
     let along = along(node, &value)?;
     let norm = Norm::of(node, is_inverse)?;
-    transformed(node, &value, along, (is_inverse, false), norm).map(Made::Complex)
+    transformed(node, &value, &along, (is_inverse, false), norm).map(Made::Complex)
 }
 
 fn real_transform(node: &mut Node<'_>) -> Outcome<Made> {
     let value = real(node)?;
     let along = along(node, &value)?;
     let norm = Norm::of(node, false)?;
-    transformed(node, &value, along, (false, true), norm).map(Made::Complex)
+    transformed(node, &value, &along, (false, true), norm).map(Made::Complex)
 }
 
 fn inverse_real_transform(node: &mut Node<'_>) -> Outcome<Made> {
     let value = with_parts(node, "self")?;
     let axis = place_in(rank(&value)? - 1, node.arguments.int("dim")?)?;
-    let given = required_dim(&value, axis)?;
-    // A length of `None` is the even one.
-    let length = node.arguments.optional_int("n")?.unwrap_or(2 * (given - 1));
+    let length = match node.arguments.size("n")? {
+        Some(length) => length,
+        // The even one.
+        None => {
+            let given = node.size_of(&value, axis)?;
+            let steps = node.difference_of(&given, &Size::Known(1))?;
+            node.product_of(&steps, &Size::Known(2))?
+        }
+    };
     let norm = Norm::of(node, true)?;
     to_real(node, &value, (axis, length), norm).map(Made::Real)
 }
 
-/// The inverse of a transform of real values: the values that mirror others are added.
-fn to_real(node: &mut Node<'_>, value: &Value, (axis, length): (i64, i64), norm: Norm) -> Outcome {
-    let given = required_dim(value, axis)?;
-    let kept = length / 2 + 1;
-    if length < 1 || given < kept {
-        let what = format!("a length from 1 to {}", 2 * given - 1);
-        return Err(wrong("n", &what, &length.to_string()));
+/// Returns the first elements along a dim; zeros follow if there are fewer.
+fn with_size(node: &mut Node<'_>, value: &Value, axis: i64, size: &Size) -> Outcome {
+    let given = node.size_of(value, axis)?;
+    let lack = node.difference_of(size, &given)?;
+    let lack = node.at_least(&lack, 0)?;
+    let (mut value, axes) = (value.clone(), node.longs(&[axis]));
+    if lack.known() != Some(0) {
+        let pads = node.list_of(&[Size::Known(0), lack])?;
+        let zero = node.number(value.dtype(), 0.0)?;
+        value = node.call("Pad", &[&value, &pads, &zero, &axes], [])?;
     }
-    let value = node.slice(value, axis, 0, kept)?;
-    let indices: Vec<i64> = (1..(length + 1) / 2).rev().collect();
-    let indices = node.longs(&indices);
+    let (start, end) = (node.longs(&[0]), node.list_of(std::slice::from_ref(size))?);
+    node.call("Slice", &[&value, &start, &end, &axes], [])
+}
+
+/// The inverse of a transform of real values: the values that mirror others are added.
+fn to_real(node: &mut Node<'_>, value: &Value, along: (i64, Size), norm: Norm) -> Outcome {
+    let (axis, length) = (along.0, &along.1);
+    if let Size::Known(length @ ..1) = length {
+        return Err(wrong("n", "a length of at least 1", &length.to_string()));
+    }
+    let half = node.quotient_of(length, 2)?;
+    let kept = node.sum_of(&half, &Size::Known(1))?;
+    let value = with_size(node, value, axis, &kept)?;
+    let indices = match length {
+        Size::Known(length) => node.longs(&(1..(length + 1) / 2).rev().collect::<Vec<_>>()),
+        Size::Value(_) => {
+            let up = node.sum_of(length, &Size::Known(1))?;
+            let end = node.quotient_of(&up, 2)?;
+            let last = node.difference_of(&end, &Size::Known(1))?;
+            let (last, end, step) = (node.scalar_of(&last)?, node.long(0), node.long(-1));
+            node.call("Range", &[&last, &end, &step], [])?
+        }
+    };
     let mirrored = node.gather(&value, &indices, axis)?;
     let (real, imaginary) = (part_of(node, &mirrored, 0)?, part_of(node, &mirrored, 1)?);
     let imaginary = node.call("Neg", &[&imaginary], [])?;
     let mirrored = joined(node, &real, &imaginary)?;
     let all = node.concat(&[&value, &mirrored], axis)?;
-    let made = transformed(node, &all, (axis, length), (true, false), norm)?;
+    let made = transformed(node, &all, &along, (true, false), norm)?;
     part_of(node, &made, 0)
 }
 
 /// Returns the dims of a transform of Core ATen, with their lengths.
-fn core_dims(node: &mut Node<'_>, value: &Value) -> Outcome<Vec<(i64, i64)>> {
+fn core_dims(node: &mut Node<'_>, value: &Value) -> Outcome<Vec<(i64, Size)>> {
     let whole = rank(value)? - 1;
     let dims = node.arguments.ints("dim")?.into_iter();
     dims.map(|dim| {
         let axis = place_in(whole, dim)?;
-        Ok((axis, required_dim(value, axis)?))
+        Ok((axis, node.size_of(value, axis)?))
     })
     .collect()
 }
@@ -375,7 +422,7 @@ fn core_transform(node: &mut Node<'_>) -> Outcome<Made> {
     let mut value = with_parts(node, "self")?;
     let (norm, is_inverse) = (Norm::of_core(node)?, !node.arguments.flag("forward")?);
     for along in core_dims(node, &value)? {
-        value = transformed(node, &value, along, (is_inverse, false), norm)?;
+        value = transformed(node, &value, &along, (is_inverse, false), norm)?;
     }
     Ok(Made::Complex(value))
 }
@@ -387,20 +434,21 @@ fn core_real_transform(node: &mut Node<'_>) -> Outcome<Made> {
     let Some((last, rest)) = dims.split_last() else {
         return with_parts(node, "self").map(Made::Complex);
     };
-    let mut value = transformed(node, &value, *last, (false, is_onesided), norm)?;
+    let mut value = transformed(node, &value, last, (false, is_onesided), norm)?;
     for along in rest {
-        value = transformed(node, &value, *along, (false, false), norm)?;
+        value = transformed(node, &value, along, (false, false), norm)?;
     }
     Ok(Made::Complex(value))
 }
 
 fn core_inverse(node: &mut Node<'_>) -> Outcome<Made> {
     let mut value = with_parts(node, "self")?;
-    let (norm, length) = (Norm::of_core(node)?, node.arguments.int("last_dim_size")?);
+    let (norm, length) = (Norm::of_core(node)?, node.arguments.size("last_dim_size")?);
+    let length = length.ok_or_else(|| wrong("last_dim_size", "a size", "nothing"))?;
     let dims = core_dims(node, &value)?;
     let (last, rest) = dims.split_last().ok_or_else(|| wrong("dim", "dims", "none"))?;
     for along in rest {
-        value = transformed(node, &value, *along, (true, false), norm)?;
+        value = transformed(node, &value, along, (true, false), norm)?;
     }
     to_real(node, &value, (last.0, length), norm).map(Made::Real)
 }

@@ -457,4 +457,60 @@ def recurrent(name, cell, states, offset=0.0, **args):
 recurrent("recurrent_lstm", rnn_cell.LSTM, 2, forget_bias=1.0)
 recurrent("recurrent_lstm_dropped", rnn_cell.LSTM, 2, forget_bias=0.0, drop_states=True)
 recurrent("recurrent_gru", gru_cell.GRU, 1, forget_bias=0.0)
+# Regions of other kinds, keypoints, and scores that suppression lowers.
+rois = np.array([[0, 1, 1, 6, 5], [1, 0, 2, 3, 6], [1, 2, 2, 2, 2], [0, 5, 4, 30, 2]], np.float32)
+case("roi_pool", [op("RoIPool", ["x", "r"], ["y"], pooled_h=2, pooled_w=3, spatial_scale=0.5, is_test=1), op("RoIPool", ["x", "r"], ["z", "places"], pooled_h=3, pooled_w=2)], {"x": rnd(2, 3, 7, 8), "r": rois}, outputs=["y", "z"])
+turned = np.array([[1, 4, 3, 6, 4, 30], [0, 3.5, 4.5, 2, 7, -75], [0, 1, 1, 0.5, 0.5, 10], [1, 8, 7, 5, 3, 180]], np.float32)
+rotated = lambda output, **args: op("RoIAlignRotated", ["x", "r"], [output], **args)
+case("roi_align_rotated", [rotated("a", pooled_h=2, pooled_w=3, sampling_ratio=2, spatial_scale=0.5), rotated("b", pooled_h=2, pooled_w=2, sampling_ratio=1, aligned=1), rotated("c", pooled_h=3, pooled_w=2, sampling_ratio=0), rotated("d", pooled_h=1, pooled_w=2, sampling_ratio=0, spatial_scale=2.0, aligned=1)], {"x": rnd(2, 3, 7, 8), "r": turned}, outputs=list("abcd"))
+case("roi_align_rotated_nhwc", [rotated("y", pooled_h=2, pooled_w=2, sampling_ratio=2, order="NHWC")], {"x": rnd(1, 7, 8, 3), "r": turned[:, 1:]})
+angles = np.array([[0, 5, 4, 6, 4, 0.5], [0, 3, 5, 2, 7, -89], [1, 6, 6, 5, 3, 80]], np.float32)
+turns = rnd(3, 10)
+case("bbox_transform_rotated", [
+    op("BBoxTransform", ["r", "d", "s"], ["y", "n"], rotated=1, weights=[10.0, 10.0, 5.0, 5.0]),
+    op("BBoxTransform", ["r", "d", "s"], ["z"], rotated=1, apply_scale=0, legacy_plus_one=0, angle_bound_lo=-180, angle_bound_hi=180, clip_angle_thresh=60.0),
+    op("BBoxTransform", ["r", "d", "s"], ["w"], rotated=1, angle_bound_on=0),
+], {"r": angles, "d": turns, "s": sizes}, outputs=["y", "n", "z", "w"], tolerance=1e-4)
+case("bbox_transform_rotated_image", [op("BBoxTransform", ["r", "d", "s"], ["y"], rotated=1)], {"r": angles[:, 1:], "d": turns[:, :5], "s": sizes[:1]}, tolerance=1e-4)
+maps = rnd(3, 4, 6, 6)
+# Maxima at corners, and one without curvature.
+maps[0, 0, 0, 0], maps[0, 1, 5, 5], maps[1, 2, 0, 5] = 2, 3, 2.5
+maps[2, 3] = 0.25
+corners = np.array([[1, 2, 9, 12, 0.5], [0, 0, 0.25, 30, 0.5], [3, 3, 4, 4, 0.5]], np.float32)
+case("keypoints", [op("HeatmapMaxKeypoint", ["x", "b"], ["y"], should_output_softmax=1), op("HeatmapMaxKeypoint", ["x", "b"], ["z"])], {"x": maps, "b": corners}, outputs=["y", "z"], tolerance=1e-4)
+soft = lambda **args: op("BoxWithNMSLimit", ["s", "b", "n"], list("vycmkl"), soft_nms_enabled=1, **args)
+nine = {"s": distinct(9, 4), "b": boxes(9, 4), "n": splits}
+case("box_limit_soft", [soft(score_thresh=0.1, nms=0.3, detections_per_im=7)], nine, outputs=list("vycmkl"))
+case("box_limit_gaussian", [soft(score_thresh=0.05, soft_nms_method="gaussian", soft_nms_sigma=0.4, soft_nms_min_score_thres=0.2, detections_per_im=0, legacy_plus_one=0, input_boxes_include_bg_cls=0)], {**nine, "b": boxes(9, 3)}, outputs=list("vycmkl"))
+case("box_limit_soft_shared", [op("BoxWithNMSLimit", ["s", "b"], list("vyc"), soft_nms_enabled=1, soft_nms_method="linear", nms=0.1, cls_agnostic_bbox_reg=1)], {"s": distinct(9, 4), "b": boxes(9, 1)}, outputs=list("vyc"))
+case("lengths_top_k", [op("LengthsTopK", ["x", "l"], ["v", "i"], k=2), op("LengthsTopK", ["x", "l"], ["w", "j"], k=6)], {"x": np.array([0.5, -2, 3, 3, 1, 7, -4], np.float32), "l": np.array([4, 0, 1, 2], np.int32)}, outputs=list("viwj"))
+
+
+def windows(name, first, links, alias_offset):
+    """A recurrent network whose steps read several rows of the sequence, or several values of the state."""
+    step = core.Net("step")
+    step.Proto().external_input.extend(["part", "held", "timestep"])
+    step.ReduceFrontSum(["part"], ["sum"])
+    step.ReduceFrontSum(["held"], ["old"])
+    step.Add(["sum", "old"], ["both"])
+    step.Tanh(["both"], ["flat"])
+    step.ExpandDims(["flat"], ["next"], dims=[0])
+    step.Proto().external_output.extend(["next"])
+    arg = utils.MakeArgument
+    network = core.CreateOperator("RecurrentNetwork", ["x", "first", "z"], ["all", "last", "workspaces"], arg=[
+        arg("step_net", step.Proto()), arg("timestep", "timestep"), arg("recurrent_states", ["state"]), arg("initial_recurrent_state_ids", [1]),
+        arg("link_internal", [it[0] for it in links]), arg("link_external", [it[1] for it in links]),
+        arg("link_offset", [it[2] for it in links]), arg("link_window", [it[3] for it in links]),
+        arg("alias_src", ["state", "state"]), arg("alias_dst", ["all", "last"]), arg("alias_offset", [alias_offset, -1]),
+        arg("recompute_blobs_on_backward", []), arg("outputs_with_grads", [0]), arg("param", []), arg("param_grads", []),
+    ])
+    case(name, [network], {"x": rnd(5, 2, 3), "first": first, "z": rnd(8, 2, 3)}, outputs=["all", "last"])
+
+
+windows("recurrent_window", rnd(1, 2, 3), [("part", "z", 1, 3), ("held", "state", 0, 1), ("next", "state", 1, 1)], 1)
+windows("recurrent_window_states", rnd(3, 2, 3), [("part", "x", 0, 1), ("held", "state", 0, 3), ("next", "state", 3, 1)], 0)
+keys = np.array([4, -3, 7, 0, 5, 2], np.int64)
+case("partition", [op("Partition", ["k", "x"], ["a", "b", "c", "d", "e", "f"]), op("Partition", ["m", "x"], ["g", "h", "i", "j"], pack_first_input=1)], {"k": keys, "m": keys.astype(np.int32), "x": rnd(6, 2)}, outputs=list("abcdefghij"))
+case("partition_matrix", [op("Partition", ["k", "x"], ["a", "b", "c", "d"])], {"k": keys.reshape(2, 3), "x": rnd(2, 3, 2)}, outputs=list("abcd"))
+case("lengths_partition", [op("LengthsPartition", ["l", "k", "x"], list("abcdef"), pack_first_input=1), op("LengthsPartition", ["l", "k"], list("ghijnm"))], {"l": np.array([3, 0, 1, 2], np.int32), "k": np.abs(keys), "x": rnd(6, 2)}, outputs=list("abcdefghijnm"))
 (HERE / "cases.json").write_text(json.dumps(CASES, indent=1) + "\n")

@@ -6,16 +6,19 @@ use super::{Draw, Random, Rect, Single, boxes, detector, flat, int32, list, reco
 
 pub(super) const DRAWS: &[(&str, Draw)] = &[
     ("RoIAlign", |random| regions::drawn(random, "caffe2")),
-    ("BBoxTransform", transform),
+    ("RoIAlignRotated", regions::rotated),
+    ("BBoxTransform", |random| transform(random, false)),
     ("BatchPermutation", permutation),
     ("GenerateProposals", detector::proposals),
     ("BoxWithNMSLimit", detector::limited),
     ("DistributeFpnProposals", detector::distributed),
 ];
 
-/// `bbox_transform_op.cc` and `generate_proposals_op_util_boxes.h`: regions of scaled images, which deltas move.
-fn transform(random: &mut Random) -> Option<(Single, Vec<Tensor>)> {
-    let (count, classes) = (random.size(0, 5), random.size(1, 3));
+/// `bbox_transform_op.cc` and `generate_proposals_op_util_boxes.h`: regions of scaled images, which deltas move. Glow's
+/// `fwdBBoxTransformInstFloatImpl` computes the same.
+pub(super) fn transform(random: &mut Random, is_glow: bool) -> Option<(Single, Vec<Tensor>)> {
+    // Glow has no tensors without elements.
+    let (count, classes) = (random.size(usize::from(is_glow), 5), random.size(1, 3));
     let has_image = random.flag();
     let images = if has_image { random.size(1, 3) } else { 1 };
     // Indices are only counted: regions are in the order of their images.
@@ -64,11 +67,16 @@ fn transform(random: &mut Random) -> Option<(Single, Vec<Tensor>)> {
         ("", list(&deltas, &[count, classes * 4])),
         ("", list(infos.as_flattened(), &[images, 3])),
     ];
-    let attributes = vec![
-        ("weights", AttributeValue::Floats(weights.map(|it| it as f32).to_vec())),
-        ("apply_scale", AttributeValue::Long(is_scaled.into())),
-        ("legacy_plus_one", AttributeValue::Long(has_pixel.into())),
+    let names = match is_glow {
+        true => ["Weights", "ApplyScale", "LegacyPlusOne"],
+        false => ["weights", "apply_scale", "legacy_plus_one"],
+    };
+    let mut attributes = vec![
+        (names[0], AttributeValue::Floats(weights.map(|it| it as f32).to_vec())),
+        (names[1], AttributeValue::Long(is_scaled.into())),
+        (names[2], AttributeValue::Long(has_pixel.into())),
     ];
+    attributes.extend(is_glow.then_some(("Rotated", AttributeValue::Long(0))));
     let expected = vec![flat(&results, &[count, classes * 4]), list(&counts, &[images])];
     Some((Single::new("BBoxTransform", inputs, attributes, vec!["", ""]), expected))
 }

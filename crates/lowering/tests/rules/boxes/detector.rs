@@ -2,7 +2,7 @@
 
 use lodstone_model::{AttributeValue, Tensor};
 
-use super::{Random, Rect, Single, boxes, flat, int32, kept, list, order, scores};
+use super::{Random, Rect, Single, boxes, flat, int32, kept, list, order, scores, text};
 
 /// Thresholds that no overlap of boxes of small whole numbers has, and those at the ends.
 const THRESHOLDS: [f64; 7] = [-1.0, 0.0, 0.15, 0.31, 0.47, 0.77, 1.0];
@@ -110,6 +110,37 @@ pub(super) fn proposals(random: &mut Random) -> Option<(Single, Vec<Tensor>)> {
     Some((Single { is_dynamic: random.size(0, 3) == 0, ..single }, expected))
 }
 
+/// `soft_nms_cpu_upright` of `generate_proposals_op_util_nms.h`: the best box of those that are left lowers the scores of the
+/// others. Returns boxes and scores by falling score.
+fn softened(
+    rects: &[Rect],
+    scores: &[f64],
+    mut left: Vec<usize>,
+    (more, threshold, sigma, least): (f64, f64, Option<f64>, f64),
+) -> Vec<(usize, f64)> {
+    let area = |it: Rect| (it[2] - it[0] + more) * (it[3] - it[1] + more);
+    let (mut scores, mut found) = (scores.to_vec(), Vec::new());
+    while let Some(best) = left.iter().copied().max_by(|a, b| scores[*a].total_cmp(&scores[*b])) {
+        found.push((best, scores[best]));
+        left.retain(|at| *at != best);
+        for at in &left {
+            let (a, b) = (rects[best], rects[*at]);
+            let side =
+                |axis: usize| (a[axis + 2].min(b[axis + 2]) - a[axis].max(b[axis]) + more).max(0.0);
+            let shared = side(0) * side(1);
+            let overlap = shared / (area(a) + area(b) - shared);
+            scores[*at] *= match sigma {
+                Some(sigma) => (-overlap * overlap / sigma).exp(),
+                None if overlap > threshold => 1.0 - overlap,
+                None => 1.0,
+            };
+        }
+        // The overlap of two empty boxes is NaN.
+        left.retain(|at| scores[*at] >= least);
+    }
+    found
+}
+
 /// `box_with_nms_limit_op.cc`.
 pub(super) fn limited(random: &mut Random) -> Option<(Single, Vec<Tensor>)> {
     let (count, classes) = (random.size(0, 7), random.size(2, 4));
@@ -128,6 +159,9 @@ pub(super) fn limited(random: &mut Random) -> Option<(Single, Vec<Tensor>)> {
     let ranked = scores(random, count * classes, false);
     let threshold = f64::from(random.pick(&THRESHOLDS) as f32);
     let (least, most) = (random.pick(&[-1.0, 0.05, 0.5, 2.0]), random.number(-1, 5));
+    let is_gaussian = random.flag();
+    let sigma = is_gaussian.then(|| random.pick(&[0.3, 0.5, 2.0]));
+    let soft = (random.size(0, 2) == 0).then(|| (sigma, random.pick(&[0.001, 0.11, 0.37])));
     let (mut found_scores, mut found_boxes, mut labels) = (Vec::new(), Vec::new(), Vec::new());
     let (mut counts, mut places, mut sizes) = (Vec::new(), Vec::new(), Vec::new());
     let mut first = 0;
@@ -144,6 +178,13 @@ pub(super) fn limited(random: &mut Random) -> Option<(Single, Vec<Tensor>)> {
             let own: Vec<f64> = (0..*rows).map(|row| score(row, class)).collect();
             let mut order = order(&own);
             order.retain(|row| own[*row] > least);
+            if let Some((sigma, least)) = soft {
+                let rects: Vec<Rect> = (0..*rows).map(|row| rect(row, class)).collect();
+                let how = (more, threshold, sigma, least);
+                let left = softened(&rects, &own, order, how);
+                found.extend(left.iter().map(|(row, score)| (class, *row, *score)));
+                continue;
+            }
             let is_over =
                 |a: usize, b: usize| is_over(rect(a, class), rect(b, class), more, threshold);
             found.extend(kept(&order, is_over).iter().map(|row| (class, *row, own[*row])));
@@ -180,7 +221,7 @@ pub(super) fn limited(random: &mut Random) -> Option<(Single, Vec<Tensor>)> {
             },
         ));
     }
-    let attributes = vec![
+    let mut attributes = vec![
         ("score_thresh", AttributeValue::Float(least as f32)),
         ("nms", AttributeValue::Float(threshold as f32)),
         ("detections_per_im", AttributeValue::Long(most)),
@@ -189,6 +230,14 @@ pub(super) fn limited(random: &mut Random) -> Option<(Single, Vec<Tensor>)> {
         ("output_classes_include_bg_cls", flag(names_background)),
         ("legacy_plus_one", flag(has_pixel)),
     ];
+    if let Some((sigma, least)) = soft {
+        attributes.push(("soft_nms_enabled", flag(true)));
+        attributes.push(("soft_nms_min_score_thres", AttributeValue::Float(least as f32)));
+        let method = if sigma.is_some() { "gaussian" } else { "linear" };
+        attributes.push(("soft_nms_method", text(method)));
+        attributes
+            .extend(sigma.map(|sigma| ("soft_nms_sigma", AttributeValue::Float(sigma as f32))));
+    }
     let total = labels.len();
     let mut expected = vec![
         list(&found_scores, &[total]),

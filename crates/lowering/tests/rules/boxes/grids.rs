@@ -169,7 +169,8 @@ pub(super) fn density(random: &mut Random) -> Option<(Single, Vec<Tensor>)> {
     };
     let expected = results(&boxes, &dims, VARIANCES);
     let outputs = vec!["Boxes", "Variances"];
-    Some((Single::new("density_prior_box", cells.inputs, cells.attributes, outputs), expected))
+    let single = Single::new("density_prior_box", cells.inputs, cells.attributes, outputs);
+    Some((Single { is_dynamic: random.flag(), ..single }, expected))
 }
 
 /// `anchor_generator_op.h`: areas are those of the strides, with whole sides.

@@ -91,8 +91,8 @@ fn layer_norm(random: &mut Random) -> Option<(Single, Vec<Tensor>)> {
     let mut inputs = vec![("X", x)];
     inputs.extend(scale.map(|it| ("Scale", it)).into_iter().chain(bias.map(|it| ("Bias", it))));
     let outputs = vec!["Y", "Mean", "Variance"];
-    let kind = "layer_norm".to_owned();
-    Some((Single::new(kind, inputs, attributes, outputs), expected))
+    let single = Single::new("layer_norm", inputs, attributes, outputs);
+    Some((Single { is_dynamic: random.flag(), ..single }, expected))
 }
 
 /// `group_norm_kernel.cc` and `instance_norm_kernel.cc`.

@@ -2,7 +2,7 @@
 
 use lodstone_model::{AttributeValue, Tensor};
 
-use super::{Draw, Random, Single, Taps, applied, image, linear, nearest};
+use super::{Draw, Random, Single, Taps, applied, channels_last, image, linear, nearest, text};
 
 pub(super) const DRAWS: &[(&str, Draw)] =
     &[("ResizeNearest", by_scale), ("UpsampleBilinear", corners), ("UpsampleNearest", repeated)];
@@ -31,7 +31,14 @@ fn by_scale(random: &mut Random) -> Option<(Single, Tensor)> {
         nearest(x.shape[axis + 2] as usize, sizes[axis], |at| (at as f32 / scales[axis]) as usize)
     };
     let expected = applied(&x, &[line(0), line(1)]);
-    let single = by_scales(x, "ResizeNearest", scales);
+    let is_last = random.flag();
+    let (x, expected) = match is_last {
+        true => (channels_last(&x), channels_last(&expected)),
+        false => (x, expected),
+    };
+    let mut single = by_scales(x, "ResizeNearest", scales);
+    single.attributes.push(("order", text(if is_last { "NHWC" } else { "NCHW" })));
+    // With the channels last, they are unknown, too.
     Some((Single { is_dynamic: random.size(0, 3) == 0, ..single }, expected))
 }
 

@@ -24,6 +24,7 @@ pub(super) fn trials() -> Vec<Trial> {
     trials.extend([
         trial("paddle::pool2d", |random, open| pool(random, open, 2)),
         trial("paddle::pool3d", |random, open| pool(random, open, 3)),
+        trial("paddle::adaptive_maxima", adaptive_maxima),
         trial("paddle::max_pool2d_with_index", |random, open| with_index(random, open, 2)),
         trial("paddle::max_pool3d_with_index", |random, open| with_index(random, open, 3)),
         trial("paddle::conv2d", |random, open| conv(random, open, "conv2d")),
@@ -215,6 +216,21 @@ fn pool(random: &mut Random, is_open: bool, spatial: usize) -> Option<Case> {
         vec![("Out", y)],
         is_open,
     ))
+}
+
+/// Only the number of windows is that of an adaptive pool.
+fn adaptive_maxima(random: &mut Random, is_open: bool) -> Option<Case> {
+    let spatial = random.number(2, 3) as usize;
+    let adaptive = attribute("adaptive", true);
+    // One of five pools is adaptive, and every other one has maxima.
+    let mut pools = (0..100).filter_map(|_| Pool::random(random, spatial));
+    let pool = pools.find(|pool| pool.is_max && pool.attributes.contains(&adaptive))?;
+    if pool.is_last {
+        return None;
+    }
+    let (y, _) = pooled(&pool.x, &pool.spans, "max", f32::MIN);
+    let (given, wanted) = (vec![("X", pool.x.tensor())], vec![("Out", y.tensor())]);
+    Some(case(&format!("pool{spatial}d"), given, pool.attributes, wanted, is_open))
 }
 
 /// The windows of a pool of maxima, whose places are the other result.
