@@ -69,7 +69,7 @@ const REFUSED: &[(&[Route], &str, &[&str])] = &[
         "expected known dims",
         &["F.conv1d_transpose", "F.conv2d_transpose", "F.conv2d_transpose size"],
     ),
-    (ONNX, "must be known", &["nn.LayerNorm", "squeeze all", "temporal_shift"]),
+    (ONNX, "must be known", &["squeeze all"]),
 ];
 
 /// Writes the files of a call; returns the program.

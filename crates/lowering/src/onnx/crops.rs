@@ -3,7 +3,7 @@
 //!
 //! | framework | what depends on the dims | by |
 //! |---|---|---|
-//! | PaddlePaddle, `output_size` | the elements that are added at the end, less than a stride of them | `ConvTransposeInferMeta` in `phi/infermeta/binary.cc`; recorded `conv2d_transpose-7` |
+//! | PaddlePaddle, `output_size` | the elements that are added at the end, less than a stride of them | `ConvTransposeInferMeta` in `phi/infermeta/binary.cc`; recorded `conv2d_transpose-6` |
 //! | PaddlePaddle, `SAME` | the padding, which is that of a convolution of the same image | `UpdatePadding` in `conv_util.h`; recorded `conv2d_transpose-9` |
 
 use lodstone_schema::Finding;
