@@ -244,6 +244,9 @@ fn by_dims(node: &mut Node<'_>) -> Outcome<Made> {
     }
 }
 
+/// The maximum length of a transform whose mirrored places are constants.
+const MAX_LISTED: i64 = 1 << 20;
+
 /// By what a transform is divided.
 #[derive(Clone, Copy, PartialEq)]
 enum Norm {
@@ -389,8 +392,10 @@ fn to_real(node: &mut Node<'_>, value: &Value, along: (i64, Size), norm: Norm) -
     let kept = node.sum_of(&half, &Size::Known(1))?;
     let value = with_size(node, value, axis, &kept)?;
     let indices = match length {
-        Size::Known(length) => node.longs(&(1..(length + 1) / 2).rev().collect::<Vec<_>>()),
-        Size::Value(_) => {
+        Size::Known(length) if *length <= MAX_LISTED => {
+            node.longs(&(1..(length + 1) / 2).rev().collect::<Vec<_>>())
+        }
+        Size::Known(_) | Size::Value(_) => {
             let up = node.sum_of(length, &Size::Known(1))?;
             let end = node.quotient_of(&up, 2)?;
             let last = node.difference_of(&end, &Size::Known(1))?;
