@@ -80,8 +80,9 @@ pub(super) fn unedited(format: &str, model: &Model) -> Result<Option<Files>> {
         (None, _) => return Ok(None),
     };
     let Ok(then) = then else { return Ok(None) };
-    let mut same =
-        then.metadata == model.metadata && then.parameters.len() == model.parameters.len();
+    let mut same = then.metadata == model.metadata
+        && then.parameters.len() == model.parameters.len()
+        && then.programs == model.programs;
     for (then, now) in then.parameters.iter().zip(&model.parameters) {
         same = same && then.name == now.name && is_same(&then.tensor, &now.tensor)?;
     }
