@@ -5,11 +5,10 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use lodstone::CompareOptions;
-use lodstone::DType;
 use lodstone::run::{ComparedValue, Comparison, Engine, PairedBy};
 
-use crate::args::options::{Files, Running, Trust};
-use crate::args::values::{input_shape, input_type, tolerance};
+use crate::args::options::{Files, Interface, Running, Trust};
+use crate::args::values::tolerance;
 use crate::console::{self, count, plain};
 use crate::run::inputs;
 use crate::stores::at;
@@ -31,13 +30,8 @@ pub(crate) struct Compare {
     /// Seed of the random elements of inputs without a value
     #[arg(long, value_name = "SEED", default_value_t = 0)]
     pub(crate) random_inputs: u64,
-    /// The shape of a random input [default: the declared shape, with 1 for unknown dims]; may be
-    /// repeated
-    #[arg(long, value_name = "NAME:1,3,224,224", value_parser = input_shape)]
-    pub(crate) input_shape: Vec<(String, Vec<u64>)>,
-    /// The element type of a random input that the program does not declare; may be repeated
-    #[arg(long, value_name = "NAME:DTYPE", value_parser = input_type)]
-    pub(crate) input_type: Vec<(String, DType)>,
+    #[command(flatten)]
+    pub(crate) interface: Interface,
     /// Relative tolerance: elements agree if |a - b| <= atol + rtol * |b|
     #[arg(long, value_name = "NUMBER", default_value = "1e-3", value_parser = tolerance)]
     pub(crate) rtol: f64,
@@ -70,10 +64,11 @@ pub(crate) fn run(arguments: &Compare) -> Result<bool, Failure> {
         console::warnings(&model.report.warnings);
         Ok::<_, Failure>(model)
     };
-    let (mut a, b) = (open(&arguments.a)?, open(&arguments.b)?);
-    lodstone::convert::fix_types(&mut a, &arguments.input_type)?;
+    let (mut a, mut b) = (open(&arguments.a)?, open(&arguments.b)?);
+    arguments.interface.fix(&mut a)?;
+    arguments.interface.fix_known(&mut b)?;
     let mut inputs = inputs(&arguments.input, &arguments.lod)?;
-    for added in inputs.add_random(&a, arguments.random_inputs, &arguments.input_shape)? {
+    for added in inputs.add_random(&a, arguments.random_inputs, &[])? {
         console::note(&format!("random input {added}"));
     }
     let options = CompareOptions::default()

@@ -35,6 +35,7 @@ const OPTIONS: &[(&str, &str)] = &[
     ("max_steps", "omit --max-steps"),
     ("names", "omit --names structured"),
     ("opset", "omit --opset"),
+    ("outputs", "omit --output"),
     ("profile", "omit --profile"),
     ("samples", "pass the --batch-size and --shuffle of the run that saved the checkpoint"),
     ("shards", "pass --shards N"),
@@ -70,6 +71,9 @@ pub(crate) fn of(failure: &(dyn Error + 'static)) -> Option<String> {
         }
         Lodstone::Lower(error) if error.findings.has(Code::UnknownDims) => {
             "pass --input-shape NAME:1,3,224,224 to fix the shape of an input"
+        }
+        Lodstone::Lower(error) if error.findings.has(Code::NoParameter) => {
+            "pass --params PATH to read the parameters from another file or directory"
         }
         Lodstone::NoLowering { .. } | Lodstone::CastProgram => WEIGHTS,
         Lodstone::Shards { format } => {

@@ -7,7 +7,7 @@ use clap::Args;
 use lodstone::operators;
 use lodstone::ops::{OperatorSupport, OperatorTarget};
 
-use crate::args::options::Open;
+use crate::args::options::{Interface, Open};
 use crate::console::{self, count, plain};
 use crate::stores::at;
 use crate::{Failure, table};
@@ -16,13 +16,20 @@ use crate::{Failure, table};
 #[command(after_help = "\
 Examples:
   lodstone ops model/                        can it be exported to ONNX?
-  lodstone ops net.onnx --target run         does it run without ONNX Runtime?")]
+  lodstone ops net.onnx --target run         does it run without ONNX Runtime?
+  lodstone ops net/ --fetch 'fc*'            can these values be exported?")]
 pub(crate) struct Ops {
     /// A file, a directory, or the prefix that the files of a model share
     pub(crate) path: PathBuf,
     /// What the operators are for
     #[arg(long, value_name = "TARGET", value_parser = ["onnx", "run"], default_value = "onnx")]
     pub(crate) target: String,
+    /// Consider only the operators that this value depends on; a name or a pattern (`*`, `?`, `[..]`, `{a,b}`); may be
+    /// repeated
+    #[arg(long, visible_alias = "output", value_name = "NAME")]
+    pub(crate) fetch: Vec<String>,
+    #[command(flatten)]
+    pub(crate) interface: Interface,
     /// Print JSON (schema 1)
     #[arg(long)]
     pub(crate) json: bool,
@@ -32,8 +39,10 @@ pub(crate) struct Ops {
 
 /// Reports whether all operators of a model are supported.
 pub(crate) fn run(arguments: &Ops) -> Result<bool, Failure> {
-    let model = lodstone::open_with(at(&arguments.path)?, &arguments.open.options()?)?;
+    let mut model = lodstone::open_with(at(&arguments.path)?, &arguments.open.options()?)?;
     console::opened(&arguments.path, &model);
+    arguments.interface.fix(&mut model)?;
+    lodstone::convert::select_outputs(&mut model, &arguments.fetch)?;
     let target = match arguments.target.as_str() {
         "run" => OperatorTarget::Run,
         _ => OperatorTarget::Onnx,

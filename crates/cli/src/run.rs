@@ -6,7 +6,6 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use lodstone::DType;
 use lodstone::model::Kind;
 use lodstone::program::Paths;
 use lodstone::run::Dirs;
@@ -15,8 +14,8 @@ use lodstone::{
     ConvertOptions, Inputs, Loss, Model, OpenOptions, Parameter, Session, Target, Tensor,
 };
 
-use crate::args::options::{Allow, Clobber, Directories, Open, Running};
-use crate::args::values::{formats, input_shape, input_type};
+use crate::args::options::{Allow, Clobber, Directories, Interface, Open, Running};
+use crate::args::values::formats;
 use crate::console::{self, plain};
 use crate::stores::{Output, STANDARD, at};
 use crate::{Failure, table};
@@ -40,18 +39,13 @@ pub(crate) struct Run {
     #[arg(long, value_name = "NAME=0,3,7")]
     pub(crate) lod: Vec<String>,
     /// Fill inputs without a value with random elements from this seed: floats uniform in [0, 1),
-    /// integers 0 or 1
+    /// integers 0 or 1. Unknown dims are 1, unless --input-shape fixes them
     #[arg(long, value_name = "SEED")]
     pub(crate) random_inputs: Option<u64>,
-    /// The shape of a random input [default: the declared shape, with 1 for unknown dims]; may be
-    /// repeated
-    #[arg(long, value_name = "NAME:1,3,224,224", value_parser = input_shape, requires = "random_inputs")]
-    pub(crate) input_shape: Vec<(String, Vec<u64>)>,
-    /// The element type of a random input that the program does not declare [default: float32]; may
-    /// be repeated
-    #[arg(long, value_name = "NAME:DTYPE", value_parser = input_type, requires = "random_inputs")]
-    pub(crate) input_type: Vec<(String, DType)>,
-    /// Return this value instead of the outputs of the program; may be repeated
+    #[command(flatten)]
+    pub(crate) interface: Interface,
+    /// Return this value instead of the outputs of the program; a name or a pattern (`*`, `?`, `[..]`, `{a,b}`); may be
+    /// repeated. Operators and inputs that it does not depend on are not needed
     #[arg(long, value_name = "NAME")]
     pub(crate) fetch: Vec<String>,
     /// Print all elements of the outputs instead of their statistics
@@ -109,14 +103,18 @@ pub(crate) fn run(arguments: &Run) -> Result<(), Failure> {
         .with_max_steps(arguments.max_steps)
         .with_profile(profile.clone());
     let mut model = lodstone::open_with(at(&arguments.path)?, &arguments.open.options()?)?;
-    lodstone::convert::fix_types(&mut model, &arguments.input_type)?;
+    arguments.interface.fix(&mut model)?;
     console::opened(&arguments.path, &model);
     // A loader brings the parameters.
     if arguments.loader.is_none() {
         console::warnings(&model.report.warnings);
     }
     if let Some(seed) = arguments.random_inputs {
-        for added in inputs.add_random(&model, seed, &arguments.input_shape)? {
+        // A value that only a translation adds needs all inputs; an unknown one is reported below.
+        let mut part = model.clone();
+        let selected = lodstone::convert::select_outputs(&mut part, &arguments.fetch);
+        let part = if selected.is_ok() { &part } else { &model };
+        for added in inputs.add_random(part, seed, &[])? {
             console::note(&format!("random input {added}"));
         }
     }

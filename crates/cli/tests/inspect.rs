@@ -51,6 +51,7 @@ fn graphs_and_layers_are_as_expected() {
         ("graph_onnx.mmd", &onnx, &["--graph", "mermaid"]),
         ("layers_paddle.txt", &paddle, &["--layers"]),
         ("layers_paddle.json", &paddle, &["--layers", "--json"]),
+        ("origins_paddle.txt", &paddle, &["--origins"]),
     ] {
         let outcome = good([&["inspect", path.as_str()], how].concat());
         expect(name, &outcome.out);

@@ -68,6 +68,7 @@ const VERBS: [Verb; 8] = [
             RANDOM,
             ("input_shapes", "of `Model.random_inputs`"),
             ("input_types", "of `Model.random_inputs`"),
+            ("input_values", "of `convert`"),
             ("full", "of printing"),
             ("output", "of writing: outputs are returned"),
             ("to", "of writing: outputs are returned"),
@@ -95,6 +96,7 @@ const VERBS: [Verb; 8] = [
             RANDOM,
             ("input_shapes", "called `shapes`"),
             ("input_types", "called `types`"),
+            ("input_values", "of `convert`"),
             OPENED[0],
             OPENED[1],
             OPENED[2],
@@ -176,11 +178,15 @@ fn options(verb: &str) -> BTreeSet<String> {
     let command = lodstone_cli::command();
     let command = command.find_subcommand(verb).expect("a verb").clone();
     let longs = command.get_arguments().filter_map(|argument| argument.get_long());
-    longs.map(keyword).filter(|name| !OF_THE_COMMAND.contains(&name.as_str())).collect()
+    longs
+        .map(|long| keyword(verb, long))
+        .filter(|name| !OF_THE_COMMAND.contains(&name.as_str()))
+        .collect()
 }
 
-fn keyword(long: &str) -> String {
+fn keyword(verb: &str, long: &str) -> String {
     match long {
+        "output" if verb == "convert" => "outputs".to_owned(),
         "input-shape" | "input-type" | "input-value" => long.replace('-', "_") + "s",
         "no-mmap" | "no-verify" => long.trim_start_matches("no-").to_owned(),
         other => other.replace('-', "_"),

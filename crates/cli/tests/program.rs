@@ -150,3 +150,41 @@ fn a_serial_opens_as_a_model() {
     std::fs::write(dir.join("net/manifest.json"), "{}").expect("written");
     done(dir, &["inspect", "net"]);
 }
+
+#[test]
+fn programs_of_other_frameworks_are_pruned_and_printed() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let (dir, mxnet) = (dir.path(), example("mxnet/digits-symbol.json"));
+    let typed = ["--input-shape", "data:1,1,8,8", "--input-type", "data:float32"];
+    let export = ["convert", &mxnet, "net.onnx"];
+    done(dir, &[&export[..], &typed].concat());
+    // The same value of the symbol, of its part, of the export, and of the part of that.
+    let value = "digits_conv1_fwd_output";
+    let prune = |from: &str, to: &str| {
+        done(dir, &["program", "prune", from, to, "--fetch", value]);
+    };
+    prune(&mxnet, "part/part-symbol.json");
+    prune("net.onnx", "part.onnx");
+    let random = ["--random-inputs", "1", "--full"];
+    let runs = [&mxnet, "part/part", "net.onnx", "part.onnx"].map(|path| {
+        let run = [&["run", path, "--fetch", value][..], &random].concat();
+        let typed = if path.ends_with(".onnx") { &[][..] } else { &typed };
+        done(dir, &[&run[..], typed].concat()).0
+    });
+    assert!(runs.iter().all(|run| *run == runs[0]), "{runs:?}");
+    let count =
+        |path: &str| done(dir, &["inspect", path, "--json"]).0.matches("\"Convolution\"").count();
+    assert!(count("part/part") > 0);
+    let (printed, _) = done(dir, &["program", "print", "part/part"]);
+    assert!(printed.contains("\"heads\"") && !printed.contains("softmax"), "{printed}");
+    let (printed, _) = done(dir, &["program", "print", "part.onnx"]);
+    assert!(printed.contains("op_type: \"Conv\"") && !printed.contains("Gemm"), "{printed}");
+    done(dir, &["program", "inference", "net.onnx", "same.onnx"]);
+    let torch = root().join("crates/lowering/tests/golden/torch/conv1d.pt2").display().to_string();
+    assert!(done(dir, &["program", "print", &torch]).0.contains("aten::"));
+    let error =
+        fails(dir, &["program", "prune", "net.onnx", "x.onnx", "--fetch", value, "--for-test"]);
+    assert!(error.contains("have no such option"), "{error}");
+    let error = fails(dir, &["program", "prune", "net.onnx", "x.onnx", "--fetch", "nothing"]);
+    assert!(error.contains("computes no value `nothing`"), "{error}");
+}

@@ -26,6 +26,8 @@ pub struct Format {
     pub framework_tag: Option<&'static str>,
     /// What the format can represent.
     pub holds: Holds,
+    /// Whether its files are text, of which the first holds the program.
+    pub is_text: bool,
     /// The models that the writer accepts, of those that the format can represent.
     pub writes: Writes,
     /// The format for tensors alone, if files of this one have no meaning without a program.
@@ -163,6 +165,7 @@ impl Format {
         framework: "",
         framework_tag: None,
         holds: Holds::NOTHING,
+        is_text: false,
         writes: Writes::All,
         alone: None,
         splits: false,

@@ -78,6 +78,7 @@ impl Caster {
         };
         tensor.data = result;
         tensor.dtype = to;
+        tensor.recipe = tensor.recipe.cast(to, self.within);
         tensor.residual.clear();
         Ok(changed)
     }

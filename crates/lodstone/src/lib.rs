@@ -124,6 +124,8 @@ mod names;
 mod numbers;
 pub mod open;
 pub mod ops;
+pub mod origins;
+mod outputs;
 #[cfg(feature = "runtime")]
 pub mod paddle;
 #[cfg(feature = "runtime")]
@@ -166,6 +168,7 @@ pub use infer::infer_shapes;
 pub use inspect::{InspectOptions, inspect};
 pub use open::{open, open_bytes, open_with, recover};
 pub use ops::operators;
+pub use origins::Origins;
 pub use reshard::reshard;
 #[cfg(feature = "runtime")]
 pub use run::{CompareOptions, Inputs, RunOptions, Session, compare, run};

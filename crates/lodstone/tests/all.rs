@@ -3,6 +3,7 @@
 
 mod cases;
 mod floats;
+mod golden_models;
 mod graphs;
 mod mxnet_runs;
 #[expect(dead_code, reason = "the tests of PaddlePaddle use more of it")]
@@ -14,6 +15,7 @@ mod recorded;
 mod torch_runs;
 mod zipped;
 
+mod agreement;
 mod built_programs;
 mod byte_maps;
 mod caffe2;
@@ -54,10 +56,12 @@ mod paddle_older;
 mod paddle_pir;
 mod paddle_to_onnx;
 mod planned;
+mod recipes;
 mod reshard;
 mod runs;
 mod scan;
 mod seal;
+mod selected;
 mod sources;
 mod torch_cases;
 mod torch_early;

@@ -23,7 +23,7 @@ fn golden() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../lowering/tests/golden/caffe2")
 }
 
-fn cases() -> Vec<Value> {
+pub(crate) fn cases() -> Vec<Value> {
     let text = fs::read(golden().join("cases.json")).unwrap();
     serde_json::from_slice::<Value>(&text).unwrap().as_array().unwrap().clone()
 }

@@ -60,20 +60,72 @@ impl LowerError {
     }
 }
 
+/// What a finding prevents, as the headline of an error counts it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    /// The target has nothing like the operator.
+    Unsupported,
+    /// Something must be known that the program leaves open.
+    Unknown,
+    /// A parameter has no value.
+    Missing,
+    /// The operator is contradictory, or in a form that has no equivalent.
+    Refused,
+    /// The program as a whole, an input or an output.
+    Whole,
+}
+
+impl Kind {
+    fn of(located: &Located) -> Self {
+        match located.finding.code {
+            Code::NoEquivalent => Self::Unsupported,
+            Code::UnknownDims => Self::Unknown,
+            Code::NoParameter => Self::Missing,
+            _ if located.place.contains("operator ") => Self::Refused,
+            _ => Self::Whole,
+        }
+    }
+
+    /// Returns the headline of some findings of this kind.
+    fn headline(self, count: usize, framework: &str) -> Option<String> {
+        let counted = |one: &str, many: &str| match count {
+            1 => format!("1 {one}"),
+            _ => format!("{count} {many}"),
+        };
+        Some(match self {
+            Self::Unsupported => {
+                let what = format!("no {framework} equivalent");
+                counted(&format!("operator has {what}"), &format!("operators have {what}"))
+            }
+            Self::Unknown => counted("shape must be known", "shapes must be known"),
+            Self::Missing => counted("parameter has no value", "parameters have no value"),
+            Self::Refused => {
+                let what = format!("cannot be translated to {framework}");
+                counted(&format!("operator {what}"), &format!("operators {what}"))
+            }
+            Self::Whole => return None,
+        })
+    }
+}
+
 impl fmt::Display for LowerError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let framework = self.to.framework();
-        // Other findings concern inputs, the program as a whole, or dims that must be known.
-        let is_other = |located: &&Located| {
-            located.finding.code == Code::UnknownDims || !located.place.contains("operator ")
-        };
-        let others = self.findings.located.iter().filter(is_other).count();
-        match self.findings.count().saturating_sub(others) {
-            0 => write!(f, "the program cannot be translated to {framework}")?,
-            1 => write!(f, "1 operator has no {framework} equivalent")?,
-            count => write!(f, "{count} operators have no {framework} equivalent")?,
+        let kinds = [Kind::Unsupported, Kind::Refused, Kind::Missing, Kind::Unknown];
+        let headlines = kinds.into_iter().filter_map(|kind| {
+            let count = self.findings.located.iter().filter(|it| Kind::of(it) == kind).count();
+            kind.headline(count, framework).filter(|_| count > 0)
+        });
+        let headlines: Vec<String> = headlines.collect();
+        match headlines.as_slice() {
+            [] => write!(f, "the program cannot be translated to {framework}")?,
+            headlines => f.write_str(&headlines.join(", "))?,
         }
-        self.findings.located.iter().try_for_each(|finding| write!(f, "; {finding}"))
+        self.findings.located.iter().try_for_each(|finding| write!(f, "; {finding}"))?;
+        match self.findings.more {
+            0 => Ok(()),
+            more => write!(f, "; {more} more"),
+        }
     }
 }
 
@@ -149,6 +201,16 @@ lodstone_model::with_fields!(LowerOptions {
     with_custom_domain(custom_domain: Option<String>),
     with_lod(lod: Vec<(String, Vec<u64>)>),
 });
+
+/// Refuses LoD for programs of a framework that has none.
+fn no_lod(options: &LowerOptions) -> Result<(), Findings> {
+    let mut findings = Findings::default();
+    if !options.lod.is_empty() {
+        findings.add("the options", "only programs of PaddlePaddle have LoD");
+        return Err(findings);
+    }
+    Ok(())
+}
 
 /// Translates the main program of a model.
 type Translation = fn(&Model, &LowerOptions, &mut Report) -> Result<(Model, Origins), Findings>;

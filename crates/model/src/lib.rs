@@ -11,6 +11,7 @@
 //! | [`ValueType`] | the type of a variable, recursive: a tensor, a list, a dictionary, an optional value |
 //! | [`TensorType`], [`Tensor`] | element type, dims, layout and quantization; with elements |
 //! | [`Reserved`] | properties of one dialect, behind accessors of its schema |
+//! | [`Sources`], [`Recipe`] | where operators and constants of a translated program come from |
 //!
 //! Models whose operators quantize keep these operators, and have no quantization in types. Free text of a format stays
 //! text, as the attribute `doc_string`, until its meaning is needed.
@@ -50,6 +51,7 @@ mod nested;
 mod options;
 mod program;
 mod programs;
+mod provenance;
 mod report;
 mod reserved;
 mod residual;
@@ -66,6 +68,7 @@ pub use model::{Checksum, Model, Parameter};
 pub use nested::{MAX_DEPTH, Nested, TooDeep};
 pub use program::{Block, ByDialect, Dialect, Function, Op, Operand, Topology, Var};
 pub use programs::Programs;
+pub use provenance::{Made, Recipe, Source, Sources};
 pub use report::{Loss, Report, some};
 pub use reserved::Reserved;
 pub use residual::Residual;

@@ -3,7 +3,8 @@
 use std::collections::HashMap;
 
 use crate::{
-    Attribute, AttributeValue, ByteString, Parameter, Reserved, Residual, Tensor, ValueType,
+    Attribute, AttributeValue, ByteString, Parameter, Reserved, Residual, Sources, Tensor,
+    ValueType,
 };
 
 /// The contents of a [`Program`](crate::Program): blocks of operators, of which the first is the entry point.
@@ -138,6 +139,8 @@ pub struct Op {
     pub reserved: Reserved,
     /// Format-specific details.
     pub residual: Residual,
+    /// The operators of a source program that it computes.
+    pub sources: Sources,
 }
 
 /// A slot of an operator and the variables in it. An absent slot differs from one that is present and empty.

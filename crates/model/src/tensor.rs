@@ -6,7 +6,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use lodstone_store::Blob;
 
-use crate::{ByteString, DType, Lod, Residual};
+use crate::{ByteString, DType, Lod, Recipe, Residual};
 
 /// One dim of a shape.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -101,6 +101,8 @@ pub struct Tensor {
     pub doc_string: Option<Box<ByteString>>,
     /// Format-specific details.
     pub residual: Residual,
+    /// How the elements follow from parameters of a source program.
+    pub recipe: Recipe,
 }
 
 /// The storage kind of a tensor.
@@ -246,8 +248,8 @@ impl Tensor {
     /// Creates a dense tensor; `data` must have the size in bytes that `dtype` and `shape` imply.
     pub fn dense(dtype: DType, shape: Vec<u64>, data: Blob) -> Self {
         let (lod, kind) = (Lod::default(), Kind::Dense);
-        let (doc_string, residual) = (None, Residual::default());
-        Self { dtype, shape, lod, data, kind, doc_string, residual }
+        let (doc_string, residual, recipe) = (None, Residual::default(), Recipe::default());
+        Self { dtype, shape, lod, data, kind, doc_string, residual, recipe }
     }
 
     /// Returns the size of all its data in bytes.

@@ -106,6 +106,7 @@ impl<'py> Arguments<'py> {
             .with_input_shapes(self.shapes("input_shapes")?)
             .with_input_types(self.types("input_types")?)
             .with_input_values(self.numbers("input_values")?)
+            .with_outputs(self.get("outputs")?)
             .with_infer_shapes(self.get("infer_shapes")?)
             .with_weights_only(self.get("weights_only")?)
             .with_strip_source(self.get("strip_source")?);

@@ -221,6 +221,21 @@ pub(crate) fn operators<'py>(py: Python<'py>, model: Source<'py>, target: &str) 
     json(py, &found.map_err(|error| raise(py, error))?)
 }
 
+/// Returns where the operators and constants of an export come from.
+#[pyfunction]
+pub(crate) fn origins<'py>(
+    py: Python<'py>,
+    model: Source<'py>,
+    options: Arguments<'py>,
+) -> Found<'py> {
+    let (model, options) = (model.ready(), options.converting()?);
+    let found = run(py, None, move |progress| {
+        let model = model.open(&OpenOptions::default().stopped_by(progress))?;
+        lodstone::Origins::of(&model, &options)
+    })?;
+    json(py, &found.map_err(|error| raise(py, error))?)
+}
+
 #[pyfunction]
 pub(crate) fn scan<'py>(
     py: Python<'py>,

@@ -34,6 +34,7 @@ const OPTIONS: &[(&str, &str, &str)] = &[
     ("max_steps", "max_steps", "omit `max_steps`"),
     ("names", "names", "omit `names`"),
     ("opset", "opset", "omit `opset`"),
+    ("outputs", "outputs", "omit `outputs`"),
     ("profile", "profile", "omit `profile`"),
     (
         "samples",
@@ -70,6 +71,9 @@ pub(crate) fn of(error: &Error) -> Option<String> {
         Error::UnclearTarget(_) => "pass the format as `to`",
         Error::Lower(error) if error.findings.has(Code::UnknownDims) => {
             "pass `input_shapes={\"NAME\": (1, 3, 224, 224)}` to fix the shape of an input"
+        }
+        Error::Lower(error) if error.findings.has(Code::NoParameter) => {
+            "pass `params` to read the parameters from another file or directory"
         }
         Error::NoLowering { .. } | Error::CastProgram => WEIGHTS,
         Error::Shards { .. } => "the command `lodstone checkpoint reshard` divides a model",

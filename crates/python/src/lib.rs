@@ -33,8 +33,8 @@ mod _lodstone {
     };
     #[pymodule_export]
     use crate::functions::{
-        byte_map, convert, diff, main, open, open_bytes, operators, save, save_bytes, scan, seal,
-        verify,
+        byte_map, convert, diff, main, open, open_bytes, operators, origins, save, save_bytes,
+        scan, seal, verify,
     };
     #[pymodule_export]
     use crate::model::Model;

@@ -161,3 +161,21 @@ def test_unknown_options_are_errors(tmp_path):
 def test_options_have_defaults():
     assert _options.ConvertOptions.__annotations__.keys() == _options.CONVERTING.keys()
     assert _options.RunOptions.__annotations__.keys() == _options.RUNNING.keys()
+
+
+def test_origins_name_operators_and_parameters_of_the_source():
+    found = lodstone.origins(DIGITS)
+    kinds = [(one["kind"], [source["kind"] for source in one["sources"]]) for one in found["operators"]]
+    assert kinds[0] == ("Conv", ["conv2d"])
+    norm = next(one for one in found["operators"] if one["kind"] == "BatchNormalization")
+    assert norm["sources"][0]["momentum"] == 0.9
+    made = {one["name"]: one["parameters"] for one in found["constants"]}
+    assert made["conv2d_0.w_0"] == ["conv2d_0.w_0"]
+
+
+def test_values_become_outputs(tmp_path):
+    lodstone.convert(DIGITS, tmp_path / "part.onnx", outputs="conv2d_*.tmp_0")
+    part = lodstone.open(tmp_path / "part.onnx")
+    assert [value["name"] for value in part.inspect()["outputs"]] == ["conv2d_0.tmp_0", "conv2d_1.tmp_0"]
+    with pytest.raises(lodstone.OutputError):
+        lodstone.convert(DIGITS, tmp_path / "none.onnx", outputs=["nothing"])

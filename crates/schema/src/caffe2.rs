@@ -13,10 +13,12 @@ pub use arguments::{check_arguments, closed_arguments, is_argument};
 use std::collections::HashSet;
 use std::sync::LazyLock;
 
-use lodstone_model::{Model, Program};
+use lodstone_model::{Model, Op, Program, Programs};
 
 use crate::onnx::place_of;
-use crate::{Conventions, Findings, Interface, Properties, Risk, conventions};
+use crate::prune::{names, pruned, select_listed};
+use crate::training::{Row, training};
+use crate::{Conventions, Findings, Interface, Properties, Risk, Unprunable, conventions};
 
 /// Caffe2's conventions.
 pub static CONVENTIONS: Conventions = Conventions {
@@ -26,6 +28,10 @@ pub static CONVENTIONS: Conventions = Conventions {
     has_opsets: false,
     version: |version| version.to_string(),
     interface,
+    select,
+    sharing: None,
+    training: |op| training(TRAINING, &op.kind, op),
+    scope,
     unknown_operators: |program| conventions::unknown_operators(program, |_, kind| is_known(kind)),
     runtime_domains: &[],
     check: |model, _| check(model),
@@ -62,6 +68,36 @@ fn check(model: &Model) -> Findings {
     findings
 }
 
+/// What operators record for training. The momentum of statistics is what they keep.
+///
+/// Source of truth: `spatial_batch_norm_op.h`, `dropout_op.h` of PyTorch 1.9.1.
+const TRAINING: &[Row] = &[
+    Row {
+        kinds: &["SpatialBN"],
+        momentum: Some(("momentum", 0.9)),
+        epsilon: Some(("epsilon", 1e-5)),
+        is_test: Some(("is_test", false, false)),
+        ..Row::NONE
+    },
+    Row {
+        kinds: &["GroupNorm", "InstanceNorm", "LayerNorm"],
+        epsilon: Some(("epsilon", 1e-5)),
+        ..Row::NONE
+    },
+    Row {
+        kinds: &["Dropout"],
+        dropout: Some(("ratio", 0.5)),
+        is_test: Some(("is_test", false, false)),
+        ..Row::NONE
+    },
+];
+
+/// Returns the name scope of an operator, which its results have as a prefix: `gpu_0/`.
+fn scope(op: &Op) -> String {
+    let first = op.writes().next().and_then(|name| name.rsplit_once('/'));
+    first.map_or_else(String::new, |(scope, _)| format!("{scope}/"))
+}
+
 /// Returns the inputs that are fed, and the external outputs.
 fn interface(program: &Program) -> Interface<'_> {
     let Some(main) = program.blocks.first() else { return Interface::default() };
@@ -70,6 +106,21 @@ fn interface(program: &Program) -> Interface<'_> {
         inputs: fed.map(|var| var.name.as_str()).collect(),
         outputs: main.outputs.iter().map(String::as_str).collect(),
     }
+}
+
+/// Makes blobs the external outputs. The startup net fills only the blobs that are left.
+fn select(model: &mut Model, outputs: &[&str]) -> Result<(), Unprunable> {
+    select_listed(model, outputs)?;
+    let read: HashSet<&str> =
+        model.main().into_iter().flat_map(names).chain(outputs.iter().copied()).collect();
+    let startup = model.programs.get(Programs::STARTUP);
+    if let Some(mut startup) = startup.map(|startup| pruned(startup, read.iter().copied())) {
+        if let Some(block) = startup.blocks.first_mut() {
+            block.outputs.retain(|name| read.contains(name.as_str()));
+        }
+        model.programs.insert(Programs::STARTUP, startup);
+    }
+    Ok(())
 }
 
 /// Operators that Caffe2 does not register: Glow's loader has them, or the library of Detectron.

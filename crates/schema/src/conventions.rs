@@ -7,7 +7,10 @@ use lodstone_model::{
 };
 
 use crate::onnx::infer::Inference;
-use crate::{Findings, Properties, Risk, caffe2, glow, mxnet, onnx, paddle, pir, torch};
+use crate::{
+    Findings, Properties, Risk, Sharing, Training, Unprunable, caffe2, glow, mxnet, onnx, paddle,
+    pir, torch,
+};
 
 /// The conventions of a framework.
 #[derive(Debug)]
@@ -22,6 +25,14 @@ pub struct Conventions {
     pub version: fn(i64) -> String,
     /// The inputs and outputs of a program.
     pub interface: fn(&Program) -> Interface<'_>,
+    /// Makes values the outputs of the main program of a model, as [`select`](crate::select()) does.
+    pub select: fn(&mut Model, &[&str]) -> Result<(), Unprunable>,
+    /// How operators change values in place; `None` where each value is what one operator returns.
+    pub sharing: Option<Sharing>,
+    /// What an operator records for training.
+    pub training: fn(&Op) -> Training,
+    /// The scope in which an operator was made, such as the path of its module; empty if it is not recorded.
+    pub scope: fn(&Op) -> String,
     /// Operators that no known release has, as (domain, kind), sorted and without duplicates.
     pub unknown_operators: fn(&Program) -> Vec<(&str, &str)>,
     /// Domains of operators that a runtime of the framework provides and the tables do not list.

@@ -27,6 +27,9 @@ pub enum Code {
     /// The dims of an input are not fixed numbers. Declaring its shape helps, which the command line offers as a
     /// hint.
     UnknownDims,
+    /// A parameter that the program reads has no value. Naming the file of the parameters helps, which the command line offers
+    /// as a hint.
+    NoParameter,
     /// The other framework has no equivalent of the operator. With permission, lowering keeps the operator as it is.
     NoEquivalent,
     /// The program needs more memory or more steps than the caller allows, or than the system provides. The same

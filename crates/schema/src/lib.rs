@@ -31,14 +31,18 @@ pub mod paddle;
 pub mod pir;
 pub mod places;
 mod properties;
+mod prune;
 mod risk;
 mod rows;
 pub mod torch;
+mod training;
 mod weights;
 
 pub use conventions::{Conventions, Interface, conventions};
 pub use finding::{Code, Finding, Findings, Located, Operand};
 pub use origins::{Origin, Origins};
 pub use properties::Properties;
+pub use prune::{Sharing, Unprunable, needed, select};
 pub use risk::Risk;
+pub use training::Training;
 pub use weights::weights;

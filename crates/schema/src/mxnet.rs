@@ -22,7 +22,8 @@ use std::sync::LazyLock;
 
 use lodstone_model::{AttributeValue, Block, DType, Op, Program, Var, some};
 
-use crate::{Conventions, Interface, Properties, conventions};
+use crate::training::{Row, training};
+use crate::{Conventions, Interface, Properties, conventions, prune};
 
 /// MXNet's conventions.
 pub static CONVENTIONS: Conventions = Conventions {
@@ -32,6 +33,10 @@ pub static CONVENTIONS: Conventions = Conventions {
     has_opsets: false,
     version,
     interface,
+    select: prune::select_listed,
+    sharing: None,
+    training: |op| training(TRAINING, &op.kind, op),
+    scope: |_| String::new(),
     unknown_operators,
     runtime_domains: &[],
     check: |model, _| check::check(model),
@@ -160,6 +165,27 @@ pub fn type_flag(dtype: DType) -> Option<i32> {
 fn version(version: i64) -> String {
     format!("{}.{}.{}", version / 10_000, version / 100 % 100, version % 100)
 }
+
+/// What operators record for training. The momentum of statistics is what they keep.
+///
+/// Source of truth: `batch_norm-inl.h`, `dropout-inl.h`, `layer_norm-inl.h`, `instance_norm-inl.h` of MXNet 1.9.1.
+const TRAINING: &[Row] = &[
+    Row {
+        kinds: &["BatchNorm", "BatchNorm_v1", "_contrib_SyncBatchNorm"],
+        momentum: Some(("momentum", 0.9)),
+        epsilon: Some(("eps", 1e-3)),
+        is_test: Some(("use_global_stats", false, false)),
+        ..Row::NONE
+    },
+    Row { kinds: &["InstanceNorm"], epsilon: Some(("eps", 1e-3)), ..Row::NONE },
+    Row { kinds: &["GroupNorm", "LayerNorm"], epsilon: Some(("eps", 1e-5)), ..Row::NONE },
+    Row {
+        kinds: &["Dropout"],
+        dropout: Some(("p", 0.5)),
+        mode: Some(("mode", "training")),
+        ..Row::NONE
+    },
+];
 
 /// Returns the interface of a program. Its inputs are the variables that are neither parameters nor labels, in order.
 pub fn interface(program: &Program) -> Interface<'_> {

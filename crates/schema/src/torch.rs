@@ -25,9 +25,12 @@ mod types;
 pub use operators::{Argument, Operator, Returned, operator, overloads};
 pub use types::{script_code, script_type};
 
-use lodstone_model::Program;
+use lodstone_model::{AttributeValue, ByteString, Op, Program};
 
-use crate::{Conventions, Findings, Interface, Properties, Risk, conventions};
+use crate::training::{Row, training};
+use crate::{
+    Conventions, Findings, Interface, Properties, Risk, Sharing, Training, conventions, prune,
+};
 
 /// PyTorch's conventions.
 pub static CONVENTIONS: Conventions = Conventions {
@@ -37,6 +40,10 @@ pub static CONVENTIONS: Conventions = Conventions {
     has_opsets: false,
     version: |version| version.to_string(),
     interface,
+    select: prune::select_listed,
+    sharing: Some(Sharing { changed, shares }),
+    training: training_of,
+    scope,
     unknown_operators: |program| conventions::unknown_operators(program, |_, kind| is_known(kind)),
     runtime_domains: &[],
     check: |_, _| Findings::default(),
@@ -58,6 +65,84 @@ pub static CONVENTIONS: Conventions = Conventions {
     unused_values: |_| Vec::new(),
 };
 
+/// What operators record for training. The momentum of statistics is the part of the new ones.
+///
+/// Source of truth: `native_functions.yaml` of PyTorch 2.15.
+const TRAINING: &[Row] = &[
+    Row {
+        kinds: &[
+            "aten::batch_norm",
+            "aten::_batch_norm_with_update",
+            "aten::native_batch_norm",
+            "aten::cudnn_batch_norm",
+        ],
+        momentum: Some(("momentum", 0.1)),
+        epsilon: Some(("eps", 1e-5)),
+        is_test: Some(("training", false, true)),
+        ..Row::NONE
+    },
+    Row {
+        kinds: &["aten::_native_batch_norm_legit", "aten::_native_batch_norm_legit_no_training"],
+        momentum: Some(("momentum", 0.1)),
+        epsilon: Some(("eps", 1e-5)),
+        is_test: Some(("training", false, true)),
+        ..Row::NONE
+    },
+    Row {
+        kinds: &["aten::instance_norm"],
+        momentum: Some(("momentum", 0.1)),
+        epsilon: Some(("eps", 1e-5)),
+        is_test: Some(("use_input_stats", true, true)),
+        ..Row::NONE
+    },
+    Row {
+        kinds: &[
+            "aten::group_norm",
+            "aten::layer_norm",
+            "aten::native_layer_norm",
+            "aten::native_group_norm",
+        ],
+        epsilon: Some(("eps", 1e-5)),
+        ..Row::NONE
+    },
+    Row {
+        kinds: &[
+            "aten::dropout",
+            "aten::dropout_",
+            "aten::feature_dropout",
+            "aten::alpha_dropout",
+            "aten::native_dropout",
+        ],
+        dropout: Some(("p", 0.5)),
+        is_test: Some(("train", true, true)),
+        ..Row::NONE
+    },
+];
+
+fn training_of(op: &Op) -> Training {
+    let kind = op.kind.split('.').next().unwrap_or(&op.kind); // Without its overload.
+    training(TRAINING, kind, op)
+}
+
+/// The path of the module in which an operator was made.
+const SCOPE: &str = "torch.scope";
+
+/// Returns the path of the module in which an operator was made: `encoder.layers.0`; empty if it is not recorded, or the
+/// operator is one of the model itself.
+pub fn scope(op: &Op) -> String {
+    match op.reserved.get(SCOPE) {
+        Some(AttributeValue::String(scope)) => scope.to_string(),
+        _ => String::new(),
+    }
+}
+
+/// Sets the path of the module in which an operator was made.
+pub fn set_scope(op: &mut Op, scope: &str) {
+    if !scope.is_empty() {
+        op.reserved.set(SCOPE, Some(AttributeValue::String(ByteString::from(scope))));
+    }
+}
+
 /// Returns the inputs and outputs of the program, without parameters.
 fn interface(program: &Program) -> Interface<'_> {
     let Some(main) = program.blocks.first() else { return Interface::default() };
@@ -65,6 +150,29 @@ fn interface(program: &Program) -> Interface<'_> {
         inputs: main.inputs.iter().map(String::as_str).collect(),
         outputs: main.outputs.iter().map(String::as_str).collect(),
     }
+}
+
+/// Whether an operator writes to its first argument, by its name.
+pub fn is_written(kind: &str) -> bool {
+    let name = kind.split('.').next().unwrap_or(kind);
+    name.ends_with('_') && !name.ends_with("__")
+}
+
+/// The operator that changes a parameter of the module.
+pub const SET_ATTRIBUTE: &str = "prim::SetAttr";
+
+/// Returns the operands that an operator writes to.
+fn changed(op: &Op) -> Vec<&str> {
+    let slots = operator(&op.kind).map_or(&[][..], |operator| &operator.arguments);
+    let written = slots.iter().filter(|slot| slot.is_written).flat_map(|slot| op.input(slot.name));
+    let is_first = is_written(&op.kind) || op.kind == SET_ATTRIBUTE;
+    let first = op.inputs.first().filter(|_| is_first).and_then(|operand| operand.args.first());
+    written.chain(first).map(String::as_str).collect()
+}
+
+/// Whether results of an operator may be views of its operands, lists of them, or the operands themselves.
+fn shares(op: &Op) -> bool {
+    operator(&op.kind).is_none_or(|known| known.results.iter().any(|result| result.is_alias))
 }
 
 /// Namespaces of operators without a schema: control flow, arithmetic of sizes, and what only the interpreter has.

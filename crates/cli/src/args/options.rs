@@ -4,14 +4,16 @@ use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use lodstone::model::Limits;
+use lodstone::model::{AttributeValue, Limits};
 use lodstone::run::Dirs;
 use lodstone::run::{Engine, Threads};
 use lodstone::store::{Error as StoreError, Links};
-use lodstone::{Location, Loss, OpenOptions, Renames, RunOptions, WriteOptions};
+use lodstone::{
+    DType, Dim, Error, Location, Loss, Model, OpenOptions, Renames, RunOptions, WriteOptions,
+};
 
 use crate::Failure;
-use crate::args::values::{losses, size, threads};
+use crate::args::values::{declared_shape, input_type, input_value, losses, size, threads};
 use crate::stores::at;
 
 /// How a model is opened.
@@ -29,6 +31,50 @@ pub(crate) struct Open {
 impl Open {
     pub(crate) fn options(&self) -> Result<OpenOptions, Failure> {
         Ok(self.trust.options(self.whole.options()?).with_program(self.program.clone()))
+    }
+}
+
+/// What is fixed about the inputs of a program before it is used.
+#[derive(Args)]
+pub(crate) struct Interface {
+    /// Fix the shape of an input of a program where its dims are dynamic; may be repeated
+    ///
+    /// Where a program does not declare the shape of an input, `?` or `-1` is a dim that stays unknown, and a word one that has
+    /// this symbol: `data:batch,3,?,?`. `x` separates dims, too: `data:1x3x224x224`.
+    #[arg(long, value_name = "NAME:1,3,224,224", value_parser = declared_shape)]
+    pub(crate) input_shape: Vec<(String, Vec<Dim>)>,
+    /// Declare the element type of an input of a program that does not declare it; may be repeated
+    #[arg(long, value_name = "NAME:DTYPE", value_parser = input_type)]
+    pub(crate) input_type: Vec<(String, DType)>,
+    /// Make an input that is declared as a number a constant, such as `rate: int`; may be repeated
+    #[arg(long, value_name = "NAME=NUMBER", value_parser = input_value)]
+    pub(crate) input_value: Vec<(String, AttributeValue)>,
+}
+
+impl Interface {
+    /// Changes the program of a model.
+    pub(crate) fn fix(&self, model: &mut Model) -> Result<(), Failure> {
+        lodstone::convert::fix_types(model, &self.input_type)?;
+        lodstone::convert::fix_shapes(model, &self.input_shape)?;
+        Ok(lodstone::convert::fix_inputs(model, &self.input_value)?)
+    }
+
+    /// Changes the program of a model like [`fix`](Self::fix), as far as it has these inputs.
+    pub(crate) fn fix_known(&self, model: &mut Model) -> Result<(), Failure> {
+        let lenient = |fixed: Result<(), Error>| match fixed {
+            Err(Error::NoSuchInput { .. }) => Ok(()),
+            other => other,
+        };
+        for given in &self.input_type {
+            lenient(lodstone::convert::fix_types(model, std::slice::from_ref(given)))?;
+        }
+        for given in &self.input_shape {
+            lenient(lodstone::convert::fix_shapes(model, std::slice::from_ref(given)))?;
+        }
+        for given in &self.input_value {
+            lenient(lodstone::convert::fix_inputs(model, std::slice::from_ref(given)))?;
+        }
+        Ok(())
     }
 }
 

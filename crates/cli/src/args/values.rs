@@ -92,15 +92,6 @@ fn named_dims(text: &str) -> Option<(&str, Vec<&str>)> {
     Some((name, dims.into_iter().map(str::trim).collect()))
 }
 
-/// Parses a name and dims.
-pub(crate) fn input_shape(text: &str) -> Result<(String, Vec<u64>), String> {
-    let parsed = named_dims(text).and_then(|(name, dims)| {
-        let dims: Result<Vec<u64>, _> = dims.into_iter().map(str::parse).collect();
-        Some((name.to_owned(), dims.ok()?))
-    });
-    parsed.ok_or_else(|| "expected a name and dims: `data:1,3,224,224`".to_owned())
-}
-
 /// Parses a name, which may contain colons, and an element type after the last colon.
 pub(crate) fn input_type(text: &str) -> Result<(String, DType), String> {
     let expected = || "expected a name and an element type: `data:float16`".to_owned();
@@ -108,7 +99,7 @@ pub(crate) fn input_type(text: &str) -> Result<(String, DType), String> {
     Ok((name.to_owned(), DType::from_name(dtype.trim()).ok_or_else(expected)?))
 }
 
-/// Parses a name and dims like [`input_shape`]; unknown dims are `?` or `-1`, and symbols are words.
+/// Parses a name and dims; unknown dims are `?` or `-1`, and symbols are words.
 pub(crate) fn declared_shape(text: &str) -> Result<(String, Vec<Dim>), String> {
     let is_word = |text: &str| {
         let is_part = |one: char| one.is_alphanumeric() || one == '_';

@@ -3,13 +3,10 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use lodstone::model::AttributeValue;
-use lodstone::{DType, Dim};
+use lodstone::DType;
 
-use crate::args::options::{Allow, Clobber, Open, Renaming};
-use crate::args::values::{
-    alignment, casts, declared_shape, formats_or_same, input_type, input_value, opset, share, size,
-};
+use crate::args::options::{Allow, Clobber, Interface, Open, Renaming};
+use crate::args::values::{alignment, casts, formats_or_same, opset, share, size};
 
 #[derive(Args)]
 #[command(after_help = "\
@@ -26,6 +23,7 @@ Examples:
   lodstone convert old.onnx new.onnx --opset 21                with operators of opset 21
   lodstone convert net.onnx typed.onnx --infer-shapes          declare the types of all values
   lodstone convert net.onnx glow.onnx --to onnx-glow --input-shape data:1,3,224,224
+  lodstone convert resnet50/ features.onnx --output pool5   the operators up to this value
   lodstone convert --list models.txt --into out/ --to npz --shard 0/4")]
 pub(crate) struct Convert {
     /// A file, a directory, or the prefix that the files of a model share
@@ -90,18 +88,12 @@ pub(crate) struct Convert {
     /// constant
     #[arg(long, value_name = "NAME=0,3,7")]
     pub(crate) lod: Vec<String>,
-    /// Fix the shape of an input of a program where its dims are dynamic; may be repeated
-    ///
-    /// Where a program does not declare the shape of an input, `?` or `-1` is a dim that stays unknown, and a word one that has
-    /// this symbol: `data:batch,3,?,?`. `x` separates dims, too: `data:1x3x224x224`.
-    #[arg(long, value_name = "NAME:1,3,224,224", value_parser = declared_shape)]
-    pub(crate) input_shape: Vec<(String, Vec<Dim>)>,
-    /// Declare the element type of an input of a program that does not declare it; may be repeated
-    #[arg(long, value_name = "NAME:DTYPE", value_parser = input_type)]
-    pub(crate) input_type: Vec<(String, DType)>,
-    /// Make an input that is declared as a number a constant, such as `rate: int`; may be repeated
-    #[arg(long, value_name = "NAME=NUMBER", value_parser = input_value)]
-    pub(crate) input_value: Vec<(String, AttributeValue)>,
+    #[command(flatten)]
+    pub(crate) interface: Interface,
+    /// Make this value an output of the program, in place of its own outputs, and omit what the selected ones do not depend
+    /// on; a name or a pattern (`*`, `?`, `[..]`, `{a,b}`); may be repeated
+    #[arg(id = "outputs", long = "output", visible_alias = "fetch", value_name = "NAME")]
+    pub(crate) outputs: Vec<String>,
     /// Declare the types of all values of an ONNX program that can be inferred
     #[arg(long)]
     pub(crate) infer_shapes: bool,

@@ -46,9 +46,10 @@ fn options(arguments: &Convert, progress: &Progress) -> Result<ConvertOptions, F
         .with_opset(arguments.opset)
         .with_custom_domain(arguments.custom_ops.clone())
         .with_lod(arguments.lod.iter().map(|given| level(given)).collect::<Result<_, _>>()?)
-        .with_input_shapes(arguments.input_shape.clone())
-        .with_input_types(arguments.input_type.clone())
-        .with_input_values(arguments.input_value.clone())
+        .with_input_shapes(arguments.interface.input_shape.clone())
+        .with_input_types(arguments.interface.input_type.clone())
+        .with_input_values(arguments.interface.input_value.clone())
+        .with_outputs(arguments.outputs.clone())
         .with_infer_shapes(arguments.infer_shapes)
         .with_allow(arguments.allow.losses())
         .with_weights_only(arguments.weights_only)
@@ -82,9 +83,9 @@ fn one(arguments: &Convert, input: &Path, path: &Path) -> Result<bool, Failure> 
         return Err("the result of a conversion to standard output cannot be checked".into());
     }
     let fixed = |mut source: Model| {
-        lodstone::convert::fix_types(&mut source, &arguments.input_type)?;
-        lodstone::convert::fix_shapes(&mut source, &arguments.input_shape)?;
-        lodstone::convert::fix_inputs(&mut source, &arguments.input_value).map(|()| source)
+        arguments.interface.fix(&mut source)?;
+        lodstone::convert::select_outputs(&mut source, &arguments.outputs)?;
+        Ok::<_, Failure>(source)
     };
     let source = arguments.check.then(|| fixed(model.clone())).transpose()?;
     let convert = || lodstone::convert(model, output.location(), &options);

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use crate::args::options::Open;
+use crate::args::options::{Interface, Open};
 
 #[derive(Args)]
 #[command(after_help = "\
@@ -16,6 +16,7 @@ Examples:
   lodstone inspect model.safetensors --json --hash
   lodstone inspect net.onnx --graph dot > net.dot    for Graphviz; also mermaid, text
   lodstone inspect net.onnx --layers             parameters by operator and by name
+  lodstone inspect net/ --origins                where the operators of its export to ONNX come from
   lodstone inspect net.onnx --inferred           types of all values, inferred where not declared
   lodstone inspect net.onnx --bytes --tensor w   where each field of a tensor is in the file")]
 pub(crate) struct Inspect {
@@ -48,11 +49,18 @@ pub(crate) struct Inspect {
     /// Add the types of all values of an ONNX program, inferred where they are not declared
     #[arg(long, conflicts_with_all = ["graph", "layers"])]
     pub(crate) inferred: bool,
+    /// Print instead where the operators and constants of the export to ONNX come from: operators with their scopes and what
+    /// they record for training, and parameters
+    #[arg(long)]
+    #[arg(conflicts_with_all = ["graph", "layers", "hash", "tensors", "operators", "inferred"])]
+    pub(crate) origins: bool,
+    #[command(flatten)]
+    pub(crate) interface: Interface,
     /// Print a byte map instead: the offset, length, name and value of every field of the files
     ///
     /// Elements of tensors are not read. Of a damaged file, the fields up to the damage are printed.
     #[arg(long)]
-    #[arg(conflicts_with_all = ["graph", "layers", "hash", "tensors", "operators", "inferred"])]
+    #[arg(conflicts_with_all = ["graph", "layers", "hash", "tensors", "operators", "inferred", "origins"])]
     pub(crate) bytes: bool,
     /// Print only the bytes of this tensor; one without a name is called by its index, from 0
     ///

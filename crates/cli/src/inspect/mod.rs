@@ -2,6 +2,7 @@
 
 pub(crate) mod args;
 mod bytes;
+mod origins;
 mod summary;
 mod tables;
 
@@ -40,8 +41,12 @@ pub(crate) fn run(arguments: &Inspect) -> Result<Answer, Failure> {
 fn inspect(path: &Path, arguments: &Inspect) -> Result<(), Failure> {
     let options = arguments.open.options()?;
     let options = if arguments.hash { options } else { for_parts(path, options) };
-    let model = lodstone::open_with(at(path)?, &options)?;
+    let mut model = lodstone::open_with(at(path)?, &options)?;
     console::opened(path, &model);
+    if arguments.origins {
+        return origins::run(&model, path, arguments);
+    }
+    arguments.interface.fix(&mut model)?;
     if let Some(format) = &arguments.graph {
         return graph(&model, format, arguments.limit.unwrap_or(MAX_DRAWN));
     }

@@ -23,7 +23,8 @@ pub(crate) struct Programs {
 
 #[derive(Subcommand)]
 pub(crate) enum Command {
-    /// Write the part of a program before its gradients and optimizer
+    /// Write the part of a program that inference needs: what comes before gradients and optimizer, as far as results
+    /// depend on it
     Inference(Inference),
     /// Write the operators of a program that compute some variables
     Prune(Prune),
@@ -31,7 +32,7 @@ pub(crate) enum Command {
     Loader(Loader),
     /// Append operators that save checkpoints, and write the loader to the directory of the checkpoints
     Checkpoint(Checkpoint),
-    /// Print a program as text, in protobuf's text format
+    /// Print a program as text, in the text format of its framework
     Print(Print),
 }
 
@@ -40,7 +41,8 @@ pub(crate) enum Command {
 pub(crate) struct Derived {
     /// A model with a program: a file, a directory, or the prefix that its files share
     pub(crate) path: PathBuf,
-    /// Directory to write the program to, as `__model__`
+    /// Where to write: a directory for the program, as `__model__`, or, with its parameters, a file or directory of the
+    /// format of the model
     pub(crate) output: PathBuf,
     /// Program that initializes the variables [default: `startup_program` beside the model]
     #[arg(long, value_name = "FILE")]

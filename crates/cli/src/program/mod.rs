@@ -3,10 +3,10 @@
 pub(crate) mod args;
 
 use lodstone::model::Program;
-use lodstone::program::DeriveOptions;
 use lodstone::program::Form;
+use lodstone::program::{DeriveOptions, Derived as Part};
 use lodstone::store::Error as StoreError;
-use lodstone::{Location, Model};
+use lodstone::{ConvertOptions, Location, Model, Target};
 use serde::Serialize;
 
 use crate::Failure;
@@ -33,12 +33,12 @@ pub(crate) fn run(arguments: &Programs) -> Result<(), Failure> {
         Command::Inference(arguments) => {
             let Inference { derived, fetch, feed, for_test } = arguments;
             let (options, model) = (selection(fetch, feed, *for_test), open(derived)?);
-            write(derived, &lodstone::program::inference_program(&model, &options)?)
+            part(derived, &lodstone::program::inference_program(&model, &options)?)
         }
         Command::Prune(arguments) => {
             let Prune { derived, fetch, feed, for_test } = arguments;
             let (options, model) = (selection(fetch, feed, *for_test), open(derived)?);
-            write(derived, &lodstone::program::pruned_program(&model, &options)?)
+            part(derived, &lodstone::program::pruned_program(&model, &options)?)
         }
         Command::Loader(arguments) => {
             let (derived, model) = (&arguments.derived, open(&arguments.derived)?);
@@ -65,6 +65,21 @@ fn open(derived: &Derived) -> Result<Model, Failure> {
     console::opened(&derived.path, &model);
     console::warnings(&model.report.warnings);
     Ok(model)
+}
+
+/// Writes a part of a program: with its parameters in the format of its model, or alone into its directory.
+fn part(derived: &Derived, part: &Part) -> Result<(), Failure> {
+    let model = match part {
+        Part::Program(program) => return write(derived, program),
+        Part::Model(model) => model,
+    };
+    let output = at(&derived.output)?;
+    let options = ConvertOptions::default()
+        .with_to(Some(Target::Format(model.format.clone())))
+        .with_write(derived.clobber.options());
+    let done = lodstone::convert(Model::clone(model), output, &options)?;
+    let program = part.program().ok_or("the model has no program")?;
+    report(derived, program, done.report.warnings)
 }
 
 /// Writes a program into its directory.

@@ -83,6 +83,7 @@ pub static BINARY: Format = Format {
 pub static TEXT_FORMAT: Format = Format {
     name: "caffe2-text",
     title: "Caffe2 nets as text (`predict_net.pbtxt`, `init_net.pbtxt`)",
+    is_text: true,
     extension: "pbtxt",
     files: &["predict_net.pbtxt", "init_net.pbtxt"],
     prefix: None,

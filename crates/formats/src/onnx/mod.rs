@@ -117,6 +117,7 @@ pub(crate) const fn binary(name: &'static str, title: &'static str, dialect: Dia
 /// Returns the format with the same messages in protobuf's text format.
 pub(crate) const fn text(name: &'static str, title: &'static str, dialect: Dialect) -> Format {
     Format {
+        is_text: true,
         aligns: false,
         externals: false,
         byte_maps: &[],
@@ -129,6 +130,7 @@ pub(crate) const fn text(name: &'static str, title: &'static str, dialect: Diale
 /// Returns the format with the same messages in an archive.
 pub(crate) const fn archive(name: &'static str, title: &'static str, dialect: Dialect) -> Format {
     Format {
+        is_text: false,
         reads_member: zip::reads,
         byte_maps: const { &[&ZIP_BYTE_MAP] },
         structure: Some(Structure {

@@ -1,8 +1,8 @@
 //! Conversion of a model to any format that can represent it, and lossless writing in its own format.
 //!
 //! A program is translated to the operators of the target; tensors are selected, cast, transposed and renamed; and what the
-//! target cannot hold is a loss that has to be allowed. [`fix_shapes`], [`fix_types`] and [`fix_inputs`] change the inputs of a
-//! program that is open, [`arrays`] returns plain arrays.
+//! target cannot hold is a loss that has to be allowed. [`fix_shapes`], [`fix_types`], [`fix_inputs`] and [`select_outputs`] change
+//! the inputs and outputs of a program that is open, [`arrays`] returns plain arrays.
 
 // A conversion is a list of `STAGES`, which change a `Draft`: the model, and what is known about it. Each stage reads its
 // options and applies operations of the draft, which other commands may apply, too; `write` is the end.
@@ -15,7 +15,7 @@ use std::path::PathBuf;
 
 use lodstone_formats::{FORMATS, Format, WriteOptions};
 use lodstone_model::{AttributeValue, DType, Dim, Loss, Model, Report};
-use lodstone_store::Location;
+use lodstone_store::{Location, MemoryStore};
 
 pub use lodstone_formats::ExternalData;
 pub use lodstone_schema::onnx::{UpgradeError, newest_opset};
@@ -23,8 +23,10 @@ pub use lodstone_schema::onnx::{UpgradeError, newest_opset};
 use self::draft::Draft;
 use crate::adapt::Renames;
 pub use crate::cast::CAST_TYPES;
+use crate::fit::check_allowed;
 pub use crate::fit::{arrays, composed};
 pub use crate::infer::InferredShapes;
+pub use crate::outputs::select_outputs;
 pub use crate::shapes::{fix_inputs, fix_shapes, fix_types};
 use crate::{Error, Result};
 
@@ -64,6 +66,9 @@ pub struct ConvertOptions {
     /// Values of inputs that are declared as numbers, such as `rate: int`: they become constants of the
     /// program, and what depends on them, such as a branch, is decided.
     pub input_values: Vec<(String, AttributeValue)>,
+    /// The values that become the outputs of the program, by name or pattern, as [`select_outputs`] has them; its own outputs by
+    /// default.
+    pub outputs: Vec<String>,
     /// Whether to declare the [inferred types](crate::infer_shapes) of all values of an ONNX program.
     pub infer_shapes: bool,
     /// Losses that are allowed.
@@ -91,6 +96,7 @@ lodstone_model::with_fields!(ConvertOptions {
     with_input_shapes(input_shapes: Vec<(String, Vec<Dim>)>),
     with_input_types(input_types: Vec<(String, DType)>),
     with_input_values(input_values: Vec<(String, AttributeValue)>),
+    with_outputs(outputs: Vec<String>),
     with_infer_shapes(infer_shapes: bool),
     with_allow(allow: Vec<Loss>),
     with_weights_only(weights_only: bool),
@@ -158,6 +164,7 @@ const STAGES: &[Stage] = &[
     stages::use_structured_names,
     stages::drop_program,
     stages::fix_inputs,
+    stages::select_outputs,
     stages::translate,
     stages::set_opset,
     stages::cast_program,
@@ -191,6 +198,28 @@ pub fn convert(
     }
     write::write(draft, &request)
 }
+
+/// Returns what a conversion to ONNX would write. The operators and constants remember where they come from.
+///
+/// # Errors
+/// As [`convert`].
+pub(crate) fn exported(mut model: Model, options: &ConvertOptions) -> Result<Model> {
+    model.remember();
+    let options = options.clone().with_to(Some(Target::Format(ONNX.to_owned())));
+    let out = MemoryStore::default().location(ONNX);
+    let format = target_format(&model, &out, options.to.as_ref())?;
+    let request = Request { out, format, options: &options };
+    let mut draft = Draft::new(model, options.infer_shapes);
+    for stage in STAGES {
+        stage(&mut draft, &request)?;
+    }
+    let (model, report, _) = draft.finish();
+    check_allowed(&report, &options.allow)?;
+    Ok(model)
+}
+
+/// The format that exports have.
+const ONNX: &str = "onnx";
 
 /// Returns the format of `out`: the one of `to`, or the one of its extension.
 ///

@@ -6,8 +6,7 @@ use lodstone_model::Programs;
 
 use super::draft::Draft;
 use super::{ParameterNames, Request};
-use crate::shapes;
-use crate::{Error, Result};
+use crate::{Error, Result, outputs, shapes};
 
 fn invalid<T>(option: &'static str, why: impl Into<String>) -> Result<T> {
     Err(Error::InvalidOption { option, why: why.into() })
@@ -61,6 +60,16 @@ pub(super) fn fix_inputs(draft: &mut Draft, request: &Request<'_>) -> Result<()>
     shapes::fix_types(model, &options.input_types)?;
     shapes::fix_shapes(model, &options.input_shapes)?;
     shapes::fix_inputs(model, &options.input_values)
+}
+
+/// Makes values the outputs of the program, and removes what they do not depend on.
+pub(super) fn select_outputs(draft: &mut Draft, request: &Request<'_>) -> Result<()> {
+    let (outputs, format) = (&request.options.outputs, request.format);
+    if !outputs.is_empty() && format.holds.program.is_none() {
+        let why = format!("cannot select outputs: {} does not hold programs", format.name);
+        return invalid("outputs", why);
+    }
+    outputs::select_outputs(draft.edit(), outputs)
 }
 
 /// Lowers the program to the dialect of the format, if the format holds programs.

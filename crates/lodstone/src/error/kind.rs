@@ -95,6 +95,8 @@ impl Error {
             Self::Restore(_) => ErrorKind::Damaged,
             #[cfg(feature = "runtime")]
             Self::OnnxRuntime(_) | Self::Engine(_) => ErrorKind::Unsupported,
+            #[cfg(feature = "runtime")]
+            Self::Recipe { .. } => ErrorKind::Unsupported,
             Self::NoElements => ErrorKind::Damaged,
             Self::Internal(_) => ErrorKind::Internal,
             Self::NoSuchTensor { .. } | Self::NoSuchIndex { .. } | Self::AmbiguousTensor { .. } => {

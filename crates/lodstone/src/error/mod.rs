@@ -179,6 +179,17 @@ pub enum Error {
         /// The reason, if it is not obvious.
         why: Option<&'static str>,
     },
+    /// A constant of an export that cannot be computed from the parameters of its source, or put back into them.
+    #[cfg(feature = "runtime")]
+    #[error("{operation} `{name}`: {why}")]
+    Recipe {
+        /// "rebuilding" or "restoring".
+        operation: &'static str,
+        /// The name of the constant, or of the parameter.
+        name: String,
+        /// The problem.
+        why: String,
+    },
     /// The model has no tensor with this name.
     #[error("there is no tensor `{name}`{}", most_similar(similar))]
     NoSuchTensor {
@@ -302,7 +313,6 @@ impl Error {
     }
 
     /// Returns the error for a problem of a computed value, unless the problem is a bug in this library.
-    #[cfg(feature = "runtime")]
     pub(crate) fn output(name: &str, finding: Finding) -> Self {
         let name = name.to_owned();
         Self::unless_internal(finding, |Finding { message: why, .. }| Self::InvalidOutput {

@@ -73,7 +73,7 @@ pub struct CheckpointPrograms {
 ///
 /// # Errors
 /// If the model has no program, a variable is not computed, or several results could be meant.
-pub fn inference_program(model: &Model, options: &DeriveOptions) -> Result<Program> {
+pub(crate) fn inference_program(model: &Model, options: &DeriveOptions) -> Result<Program> {
     let program = program_of(model)?;
     let forward = without_interface(&for_test(&program));
     let targets = match options.fetch.as_slice() {
@@ -108,7 +108,7 @@ fn without_interface(program: &Program) -> Program {
 ///
 /// # Errors
 /// If the model has no program, `fetch` is empty, or a variable is not computed.
-pub fn pruned_program(model: &Model, options: &DeriveOptions) -> Result<Program> {
+pub(crate) fn pruned_program(model: &Model, options: &DeriveOptions) -> Result<Program> {
     let program = program_of(model)?;
     if options.fetch.is_empty() {
         let why = "expected the variables that the program computes".to_owned();
@@ -175,7 +175,7 @@ fn nothing(options: &DeriveOptions) -> Error {
 ///
 /// # Errors
 /// If the model has no program.
-pub fn print_program(model: &Model) -> Result<Vec<u8>> {
+pub(crate) fn print_program(model: &Model) -> Result<Vec<u8>> {
     Ok(encode(&program_of(model)?, Form::Text)?)
 }
 

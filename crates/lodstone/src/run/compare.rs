@@ -412,7 +412,8 @@ fn pair<'v>(a: &'v Values, b: &'v Values, outputs_only: bool) -> Vec<Pair<'v>> {
 /// Returns the inputs of both models, by the names in each.
 fn inputs_of(a: &Model, b: &Model, inputs: Inputs) -> Result<(Inputs, Inputs)> {
     let ((required, optional), (required_b, _)) = (required_inputs(a)?, required_inputs(b)?);
-    let named = inputs.named(&required, &optional)?;
+    let all: Vec<String> = required.iter().chain(&optional).cloned().collect();
+    let named = inputs.named(&all, &required)?;
     let mut names: HashMap<&str, &str> = HashMap::new();
     let has_all = required.iter().all(|name| required_b.contains(name));
     if !has_all {

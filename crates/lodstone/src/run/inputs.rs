@@ -40,11 +40,12 @@ impl Inputs {
         Ok(())
     }
 
-    /// Returns the values with the names of inputs. `required` inputs have no default value, `optional` ones have one.
+    /// Returns the values with the names of inputs: those without a name are for `inputs` in their order. Those that are
+    /// `required` must have a value.
     pub(crate) fn named(
         mut self,
+        inputs: &[String],
         required: &[String],
-        optional: &[String],
     ) -> Result<Vec<(String, Value)>> {
         let mut named: Vec<(String, Value)> = Vec::new();
         let (given, rest): (Vec<_>, Vec<_>) =
@@ -52,8 +53,8 @@ impl Inputs {
         named.extend(given.into_iter().filter_map(|(name, value)| Some((name?, value))));
         for (_, value) in rest {
             let is_left = |name: &&String| !named.iter().any(|(known, _)| known == *name);
-            let Some(name) = required.iter().chain(optional).find(is_left) else {
-                return Err(Error::TooManyInputs { max: required.len() + optional.len() });
+            let Some(name) = inputs.iter().find(is_left) else {
+                return Err(Error::TooManyInputs { max: inputs.len() });
             };
             named.push((name.clone(), value));
         }

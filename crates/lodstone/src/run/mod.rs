@@ -32,8 +32,8 @@ pub use value::{Output, Value};
 use crate::dialects::RUNS;
 pub use crate::dialects::runtime::executor::Dirs;
 use crate::error::no_program;
-use crate::names::{MAX_SUGGESTIONS, similar};
-use crate::{Error, Result};
+pub(crate) use crate::outputs::no_output;
+use crate::{Error, Result, outputs};
 
 /// The options of a run.
 #[derive(Clone, Debug, Default)]
@@ -43,7 +43,8 @@ pub struct RunOptions {
     pub dirs: Dirs,
     /// The directory of a checkpoint whose loader runs before the program, in the same scope.
     pub loader: Option<Location>,
-    /// Names of the values to return; the outputs of the program by default.
+    /// Names of the values to return, or patterns, as [`select_outputs`](crate::convert::select_outputs) has them; the outputs
+    /// of the program by default. Operators and inputs that they do not depend on are not needed.
     pub fetch: Vec<String>,
     /// Maximum size of the tensors of the run in bytes; the available memory by default, and at most that.
     pub max_memory: Option<u64>,
@@ -115,20 +116,24 @@ pub(crate) type Prepare = fn(&Model, &RunOptions) -> Result<Box<dyn Runner>>;
 /// A prepared model. It can run any number of times, with inputs of any shape that the program accepts.
 pub struct Session {
     runner: Box<dyn Runner>,
-    /// The inputs without a default value, in the order of the program, and the other inputs.
-    inputs: (Vec<String>, Vec<String>),
+    /// The inputs that a run needs: those without a default value that the results depend on, in the order of the program.
+    required: Vec<String>,
+    /// All inputs, in the order in which values without a name are assigned to them.
+    all_inputs: Vec<String>,
+    /// The inputs that the results do not depend on.
+    unused: HashSet<String>,
     /// The names of all values of the main graph, which some programs take as inputs.
     values: HashSet<String>,
 }
 
 impl std::fmt::Debug for Session {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Session").field("inputs", &self.inputs.0).finish_non_exhaustive()
+        f.debug_struct("Session").field("inputs", &self.required).finish_non_exhaustive()
     }
 }
 
 impl Session {
-    /// Prepares the main program of a model.
+    /// Prepares the main program of a model, as far as the results of [`RunOptions::fetch`] depend on it.
     ///
     /// # Errors
     /// Fails if the model has no program, or the program cannot run; the error lists all unsupported operators.
@@ -136,22 +141,26 @@ impl Session {
         let program = model.main();
         let program = program.ok_or_else(|| no_program(model))?;
         let prepare = RUNS.of(program.dialect).prepare;
-        let (inputs, values) = (required_inputs(model)?, values(model));
-        let mut unknown = options.fetch.iter().filter(|name| !is_known(name, &values)).peekable();
-        if unknown.peek().is_some() {
-            // Such as the next values of states. What cannot be lowered adds none.
-            let added = engine::lowered(model)
-                .map_or_else(|_| Vec::new(), |(lowered, _)| engine::added_outputs(model, &lowered));
-            if let Some(name) = unknown.find(|name| !added.contains(name)) {
-                return Err(no_output(model, name, |_| true));
-            }
-        }
-        Ok(Self { runner: prepare(model, options)?, inputs, values })
+        let (mut inputs, optional) = required_inputs(model)?;
+        inputs.extend(optional);
+        let parameters = model.parameters.iter().map(|parameter| parameter.name.as_str());
+        let values = outputs::values(program).into_iter().chain(parameters);
+        let values = values.map(str::to_owned).collect();
+        let Some((part, fetch)) = fetched_part(model, &options.fetch)? else {
+            let (required, unused) = (required_inputs(model)?.0, HashSet::new());
+            let (runner, all_inputs) = (prepare(model, options)?, inputs);
+            return Ok(Self { runner, required, all_inputs, unused, values });
+        };
+        let (required, optional) = required_inputs(&part)?;
+        let is_used = |name: &&String| required.contains(name) || optional.contains(name);
+        let unused = inputs.iter().filter(|name| !is_used(name)).cloned().collect();
+        let runner = prepare(&part, &options.clone().with_fetch(fetch))?;
+        Ok(Self { runner, required, all_inputs: inputs, unused, values })
     }
 
-    /// Returns the names of the inputs without a default value, in the order of the program.
+    /// Returns the names of the inputs without a default value that the results depend on, in the order of the program.
     pub fn inputs(&self) -> &[String] {
-        &self.inputs.0
+        &self.required
     }
 
     /// Returns the names of what a run returns: the outputs of the program, or [`RunOptions::fetch`], in order.
@@ -159,7 +168,8 @@ impl Session {
         self.runner.outputs()
     }
 
-    /// Runs the program once; returns its outputs, or the values of [`RunOptions::fetch`], in that order.
+    /// Runs the program once; returns its outputs, or the values of [`RunOptions::fetch`], in that order. Values of inputs
+    /// that these do not depend on are ignored.
     ///
     /// # Errors
     /// Fails if an input is missing, unknown or does not match its declaration, if an operator fails, or if the run
@@ -173,50 +183,51 @@ impl Session {
     /// # Errors
     /// As [`run`](Self::run), and if the run was cancelled.
     pub fn run_with(&mut self, inputs: Inputs, progress: &Progress) -> Result<Vec<Output>> {
-        let (required, optional) = &self.inputs;
-        let known: Vec<&str> = required.iter().chain(optional).map(String::as_str).collect();
-        let is_input = |name: &str| known.contains(&name) || is_known(name, &self.values);
+        let is_input = |name: &str| {
+            self.all_inputs.iter().any(|input| input == name) || is_known(name, &self.values)
+        };
         // An unknown name is rather misspelled than one too many: it is reported before the input that is missing then.
         let mut given = inputs.values.iter().filter_map(|(name, _)| name.as_deref());
         if let Some(name) = given.find(|name| !is_input(name)) {
-            return Err(Error::no_input(name, known));
+            return Err(Error::no_input(name, self.all_inputs.iter().map(String::as_str)));
         }
-        self.runner.run(inputs.named(required, optional)?, progress)
+        let mut named = inputs.named(&self.all_inputs, &self.required)?;
+        named.retain(|(name, _)| !self.unused.contains(name));
+        self.runner.run(named, progress)
     }
 }
 
-/// Returns the names of the values of the main graph: variables, results, inputs and parameters.
-fn values(model: &Model) -> HashSet<String> {
-    let main = model.main().and_then(|program| program.blocks.first());
-    let vars = main.iter().flat_map(|main| &main.vars).map(|var| var.name.as_str());
-    let ops = main.iter().flat_map(|main| &main.ops);
-    let used = ops.flat_map(|op| op.writes().chain(op.reads()));
-    let inputs = main.iter().flat_map(|main| main.inputs.iter().chain(&main.outputs));
-    let parameters = model.parameters.iter().map(|parameter| parameter.name.as_str());
-    let names = vars.chain(used).chain(inputs.map(String::as_str)).chain(parameters);
-    names.map(str::to_owned).collect()
+/// Returns the part of a model that computes the values of `fetch`, and their names; `None` if the whole model is needed: nothing is
+/// fetched, or a value that a lowering adds.
+///
+/// # Errors
+/// If a name or pattern stands for no value.
+fn fetched_part(model: &Model, fetch: &[String]) -> Result<Option<(Model, Vec<String>)>> {
+    if fetch.is_empty() {
+        return Ok(None);
+    }
+    match outputs::matching(model, fetch) {
+        Ok(fetch) => {
+            let mut part = model.clone();
+            outputs::select_named(&mut part, &fetch)?;
+            Ok(Some((part, fetch)))
+        }
+        // Such as the next values of states, and LoD. What cannot be lowered adds none.
+        Err(error) => {
+            let program = model.main().ok_or_else(|| no_program(model))?;
+            let values = outputs::values(program).into_iter().map(str::to_owned).collect();
+            let added = engine::lowered(model)
+                .map_or_else(|_| Vec::new(), |(lowered, _)| engine::added_outputs(model, &lowered));
+            let is_added = |name: &String| is_known(name, &values) || added.contains(name);
+            if fetch.iter().all(is_added) { Ok(None) } else { Err(error) }
+        }
+    }
 }
 
 /// Whether a name is that of a value, or of its LoD in a lowered program.
 fn is_known(name: &str, values: &HashSet<String>) -> bool {
     let of_level = name.rsplit_once(".lod").map(|(base, _)| base);
     values.contains(name) || of_level.is_some_and(|base| values.contains(base))
-}
-
-/// Returns the error for a value that a program does not compute. It suggests the outputs of the operator of this name, or
-/// the most similar of the values that `is_computed` accepts.
-pub(crate) fn no_output(model: &Model, name: &str, is_computed: impl Fn(&str) -> bool) -> Error {
-    let main = model.main().and_then(|program| program.blocks.first());
-    let ops = || main.iter().flat_map(|main| &main.ops);
-    let own = ops().filter(|op| !name.is_empty() && op.name == name).flat_map(|op| op.writes());
-    let own = own.filter(|it| is_computed(it)).take(MAX_SUGGESTIONS);
-    let own: Vec<String> = own.map(str::to_owned).collect();
-    let vars = main.iter().flat_map(|main| &main.vars).map(|var| var.name.as_str());
-    let known = ops().flat_map(|op| op.writes()).chain(vars);
-    let mut seen = HashSet::new();
-    let known = known.filter(|it| !it.is_empty() && is_computed(it) && seen.insert(*it));
-    let similar = if own.is_empty() { similar(name, known) } else { own };
-    Error::NoSuchOutput { name: name.to_owned(), similar }
 }
 
 /// Runs the main program of a model once; returns its outputs, or the values of [`RunOptions::fetch`], in that order.

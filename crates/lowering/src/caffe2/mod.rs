@@ -43,11 +43,11 @@ mod walk;
 
 use lodstone_model::{Model, Op, Report};
 use lodstone_schema::onnx::quoted;
-use lodstone_schema::{Finding, Findings, Origins, caffe2};
+use lodstone_schema::{Code, Finding, Findings, Origins, caffe2};
 
 use crate::frame;
 use crate::rules::{Rules, families};
-use crate::{LowerOptions, OperatorCoverage, RuleName};
+use crate::{LowerOptions, OperatorCoverage, RuleName, no_lod};
 use node::Rule;
 use walk::Walk;
 
@@ -73,7 +73,7 @@ pub(crate) fn missing(kind: &str) -> Finding {
         true => format!("the operator {} is not supported", quoted(kind)),
         false => format!("Caffe2 has no operator {}", quoted(kind)),
     };
-    what.into()
+    Finding::new(Code::NoEquivalent, what)
 }
 
 /// Translates a model to ONNX, with its parameters.
@@ -82,10 +82,12 @@ pub(crate) fn missing(kind: &str) -> Finding {
 /// All operators that have no rule or contradict themselves, with their places.
 pub(crate) fn to_onnx(
     model: &Model,
-    _: &LowerOptions,
+    options: &LowerOptions,
     report: &mut Report,
 ) -> Result<(Model, Origins), Findings> {
+    no_lod(options)?;
     let mut walk = Walk::of(model, false)?;
+    walk.custom_domain.clone_from(&options.custom_domain);
     walk.nets();
     walk.finish(report, Walk::output, |_, _, _| ())
 }

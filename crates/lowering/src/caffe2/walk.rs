@@ -50,6 +50,17 @@ impl<'m> Dialect<'m> for Nets<'m> {
         RULES.get(&op.kind).ok_or_else(|| missing(&op.kind))
     }
 
+    fn bind_results(
+        walk: &mut Walk<'m>,
+        at: At,
+        op: &'m Op,
+        results: Vec<Value>,
+        scope: &mut Scope<Blob>,
+    ) -> Step {
+        let results: Vec<Blob> = results.into_iter().map(Blob::from).collect();
+        walk.bind(at, op, &results, scope)
+    }
+
     fn apply(walk: &mut Walk<'m>, rule: Rule, at: At, op: &'m Op, scope: &mut Scope<Blob>) -> Step {
         let mut inputs = Vec::new();
         for (place, name) in op.input("").iter().enumerate() {

@@ -10,8 +10,9 @@
 //! | [`rule`](Dialect::rule) | the rule of an operator, or why there is none |
 //! | [`apply`](Dialect::apply) | applies it, and binds the results |
 //! | [`base`](Dialect::base) | what the ONNX operators of an operator are named after |
+//! | [`operand`](Dialect::operand), [`bind_results`](Dialect::bind_results) | operands and results of an operator without a rule |
 //! | [`changed`](Dialect::changed) | the names to which an operator assigns |
-//! | [`is_kept`](Dialect::is_kept) | whether an operator has effects beyond its results |
+//! | [`states`](Dialect::states) | the names whose last value is a result, too |
 //!
 //! | of the frame | what it does |
 //! |---|---|
@@ -32,6 +33,7 @@
 //! [`guarded`].
 
 pub(crate) mod control;
+mod kept;
 mod scope;
 #[cfg(test)]
 #[path = "../../tests/frame/mod.rs"]
@@ -39,7 +41,7 @@ mod tests;
 pub(crate) mod views;
 
 use std::borrow::Cow;
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -47,7 +49,7 @@ use std::sync::Arc;
 use lodstone_model::{Block, Model, Op, Program, Report, Tensor, TensorType, Var};
 use lodstone_schema::onnx::infer::ValueInfo;
 use lodstone_schema::onnx::{place_of, quoted};
-use lodstone_schema::{Code, Finding, Findings, Origin, Origins};
+use lodstone_schema::{Code, Finding, Findings, Origin, Origins, conventions, needed};
 
 use crate::OperatorCoverage;
 use crate::onnx::required::check_size;
@@ -86,6 +88,9 @@ pub(crate) trait Dialect<'m>: Sized {
     /// says nothing about coverage.
     const IS_OPEN: bool;
 
+    /// Whether programs have been reduced to what their outputs depend on.
+    const IS_REDUCED: bool = false;
+
     /// Returns the value that an item is, if it is a single one.
     fn value(item: &Self::Item) -> Option<&Value>;
 
@@ -111,14 +116,29 @@ pub(crate) trait Dialect<'m>: Sized {
         base.or(Some(&op.kind)) // An operator without a name or results.
     }
 
+    /// Returns an operand of an operator that is kept as it is.
+    fn operand(_: &mut Frame<'m, Self>, name: &str, scope: &mut Scope<Self::Item>) -> Step<Value> {
+        let value = Self::value(scope.item(name)?).cloned();
+        value.ok_or_else(|| "only operators of tensors can be kept".into())
+    }
+
+    /// Binds the results of an operator, one for each output.
+    fn bind_results(
+        frame: &mut Frame<'m, Self>,
+        at: At,
+        op: &'m Op,
+        results: Vec<Value>,
+        scope: &mut Scope<Self::Item>,
+    ) -> Step;
+
     /// Returns the names to which an operator assigns.
     fn changed(op: &Op) -> impl Iterator<Item = &str> {
         op.writes()
     }
 
-    /// Whether an operator has effects beyond its results, so that it is translated even if nothing reads them.
-    fn is_kept(_: &Program, _: &Op) -> bool {
-        false
+    /// Returns the names of the main block whose last value is a result of the program beside its outputs.
+    fn states(_: &Block) -> impl Iterator<Item = &str> {
+        std::iter::empty()
     }
 }
 
@@ -218,6 +238,10 @@ pub(crate) struct Frame<'m, D: Dialect<'m>> {
     pub(crate) findings: Findings,
     /// Names of the result that are exchanged at the end.
     pub(crate) swapped: HashMap<String, String>,
+    /// The domain in which operators without a rule are kept.
+    pub(crate) custom_domain: Option<String>,
+    /// The kinds of operators that were kept.
+    kept: Vec<String>,
     /// What only this dialect needs.
     pub(crate) dialect: D,
     /// The origins of values of other blocks than the main one, in dialects whose variables have such.
@@ -266,6 +290,8 @@ impl<'m, D: Dialect<'m>> Frame<'m, D> {
             blocks: Vec::new(),
             findings: Findings::default(),
             swapped: HashMap::new(),
+            custom_domain: None,
+            kept: Vec::new(),
             dialect,
             origins: Origins::default(),
             depth: 1,
@@ -309,7 +335,7 @@ impl<'m, D: Dialect<'m>> Frame<'m, D> {
             true => self.scope.fail(name),
             false => {
                 let what = format!("the parameter {} has no value", quoted(name));
-                self.scope.refuse(name, what.into());
+                self.scope.refuse(name, Finding::new(Code::NoParameter, what));
             }
         }
     }
@@ -338,44 +364,15 @@ impl<'m, D: Dialect<'m>> Frame<'m, D> {
             .collect()
     }
 
-    /// Returns which operators outputs depend on.
+    /// Returns which operators outputs depend on; for coverage, all.
     fn needed(&self, steps: &[(At, &'m Op)]) -> Vec<bool> {
-        let mut names: HashSet<&str> =
-            self.main_block().outputs.iter().map(String::as_str).collect();
-        let mut needed = vec![true; steps.len()];
-        if self.is_covering() {
-            return needed;
+        if self.is_covering() || D::IS_REDUCED {
+            return vec![true; steps.len()];
         }
-        for (slot, (_, op)) in needed.iter_mut().zip(steps).rev() {
-            *slot = op.writes().any(|name| names.contains(name)) || D::is_kept(self.program, op);
-            if *slot {
-                op.writes().for_each(|name| {
-                    names.remove(name);
-                });
-                names.extend(op.reads());
-                names.extend(self.read_inside(op));
-            }
-        }
-        needed
-    }
-
-    /// Returns the names that the blocks of an operator read.
-    fn read_inside(&self, op: &Op) -> HashSet<&'m str> {
-        let (mut names, mut seen) = (HashSet::new(), HashSet::new());
-        let mut open: Vec<i32> = op.blocks().collect();
-        while let Some(block) = open.pop() {
-            let index = usize::try_from(block).ok();
-            let block = index.and_then(|index| self.program.blocks.get(index));
-            let Some(block) = block.filter(|_| index.is_some_and(|it| seen.insert(it))) else {
-                continue;
-            };
-            names.extend(block.outputs.iter().map(String::as_str));
-            for op in &block.ops {
-                names.extend(op.reads());
-                open.extend(op.blocks());
-            }
-        }
-        names
+        let main = self.main_block();
+        let outputs = main.outputs.iter().map(String::as_str).chain(D::states(main));
+        let ops: Vec<&Op> = steps.iter().map(|(_, op)| *op).collect();
+        needed(self.program, &ops, outputs)
     }
 
     /// Translates operators, and notes what becomes of each.
@@ -384,14 +381,22 @@ impl<'m, D: Dialect<'m>> Frame<'m, D> {
             let before = self.graph.ops.len();
             let base = D::base(op).unwrap_or(self.graph.base()).to_owned();
             self.graph.begin(&base);
+            let outer = std::mem::replace(&mut self.graph.sources, op.sources.clone());
             let outcome = match (self.work.checked_sub(1), D::rule(op)) {
                 (Some(left), Ok(rule)) => {
                     self.work = left;
                     guarded(|| D::apply(self, rule, at, op, scope))
                 }
                 (None, _) => Err(Finding::new(Code::Limit, TOO_MUCH).into()),
+                (_, Err(_)) if let Some(domain) = self.custom_domain.clone() => {
+                    self.keep(at, op, &domain, scope)
+                }
                 (_, Err(finding)) => Err(Finding { code: Code::NoEquivalent, ..finding }.into()),
             };
+            self.graph.sources = outer;
+            if outcome.is_ok() && self.graph.ops.len() == before {
+                self.passed(op, scope);
+            }
             let finding = outcome.err().and_then(|halt| {
                 self.graph.take_back();
                 scope.fail_all(D::changed(op), halt)
@@ -400,6 +405,19 @@ impl<'m, D: Dialect<'m>> Frame<'m, D> {
             if let Some(finding) = finding {
                 self.findings.add(at.place(D::INNER, op), finding);
             }
+        }
+    }
+
+    /// Adds an operator that returns its operand, such as a dropout in inference, to the sources of what computes that.
+    fn passed(&mut self, op: &Op, scope: &Scope<D::Item>) {
+        if op.sources.is_empty() || (conventions(self.program).training)(op).is_empty() {
+            return;
+        }
+        let values = op.writes().filter_map(|name| scope.get(name).and_then(D::value));
+        let names: Vec<String> = values.map(|value| value.name().to_owned()).collect();
+        let writes = |it: &&mut Op| it.writes().any(|name| names.iter().any(|it| it == name));
+        if let Some(writer) = self.graph.ops.iter_mut().rev().find(writes) {
+            writer.sources = writer.sources.and(&op.sources);
         }
     }
 
@@ -478,6 +496,9 @@ impl<'m, D: Dialect<'m>> Frame<'m, D> {
         let mut outputs: Vec<Value> = Vec::new();
         let names = if self.findings.is_empty() { &*self.main_block().outputs } else { &[] };
         for name in names {
+            // A view is computed again after its base has changed.
+            let writer = self.main.ops.iter().rfind(|op| op.writes().any(|it| it == name));
+            self.graph.sources = writer.map(|op| op.sources.clone()).unwrap_or_default();
             match output(&mut self, name, &outputs) {
                 Ok((value, others)) => {
                     let final_name = self.swapped.get(value.name());
@@ -502,6 +523,10 @@ impl<'m, D: Dialect<'m>> Frame<'m, D> {
         }
         if self.findings.is_empty() {
             complete(&mut self, &mut outputs, report);
+        }
+        if !self.kept.is_empty() {
+            let kinds: Vec<String> = self.kept.iter().map(|kind| quoted(kind)).collect();
+            report.warn(format!("operators were kept that no runtime has: {}", kinds.join(", ")));
         }
         if self.findings.is_empty() {
             self.check_inputs();
@@ -543,8 +568,12 @@ impl<'m, D: Dialect<'m>> Frame<'m, D> {
         origins.rename(&self.swapped);
         let parameters = self.parameters.iter().map(|(name, it)| (*name, it.as_ref())).collect();
         let (ends, swapped) = ((self.inputs, outputs), &self.swapped);
-        let model =
+        let mut model =
             blocks::assembled(self.model, self.graph, ends, self.blocks, &parameters, swapped)?;
+        let domain = self.custom_domain.filter(|_| !self.kept.is_empty());
+        if let Some((program, domain)) = model.main_mut().zip(domain) {
+            program.operator_versions.push((domain, 1));
+        }
         Ok((model, origins))
     }
 }

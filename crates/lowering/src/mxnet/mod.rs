@@ -31,7 +31,7 @@ use lodstone_model::{Model, Op, Report};
 use lodstone_schema::mxnet::real_name;
 use lodstone_schema::{Finding, Findings, Origins};
 
-use crate::{LowerOptions, OperatorCoverage, RuleName, frame};
+use crate::{LowerOptions, OperatorCoverage, RuleName, frame, no_lod};
 use walk::Walk;
 
 /// Returns the names of all rules.
@@ -54,13 +54,9 @@ pub(crate) fn to_onnx(
     options: &LowerOptions,
     report: &mut Report,
 ) -> Result<(Model, Origins), Findings> {
-    if options.custom_domain.is_some() || !options.lod.is_empty() {
-        let mut findings = Findings::default();
-        findings
-            .add("the options", "exports of MXNet programs have no custom operators and no LoD");
-        return Err(findings);
-    }
+    no_lod(options)?;
     let mut walk = Walk::of(model, false)?;
+    walk.custom_domain.clone_from(&options.custom_domain);
     walk.main();
     walk.finish(report, Walk::output, |walk, _, _| walk.check_parameters())
 }

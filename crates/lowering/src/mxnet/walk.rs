@@ -66,6 +66,16 @@ impl<'m> Dialect<'m> for Symbol<'m> {
         rule.ok_or_else(|| unsupported(kind))
     }
 
+    fn bind_results(
+        walk: &mut Walk<'m>,
+        at: At,
+        op: &'m Op,
+        results: Vec<Value>,
+        scope: &mut Scope<Value>,
+    ) -> Step {
+        walk.bind(at, op, &results, scope)
+    }
+
     fn apply(
         walk: &mut Walk<'m>,
         rule: Translation,
@@ -234,7 +244,8 @@ impl<'m> Walk<'m> {
         let given = given.map(|var| var.name.as_str()).filter(|name| read.contains(name));
         let absent = given.filter(|name| !self.parameters.contains_key(name));
         for name in open.filter(|name| likely.contains(*name)).chain(absent) {
-            self.findings.add(format!("the parameter {}", quoted(name)), NO_VALUE);
+            let finding = Finding::new(Code::NoParameter, NO_VALUE);
+            self.findings.add(format!("the parameter {}", quoted(name)), finding);
         }
     }
 }

@@ -36,6 +36,7 @@ pub(crate) mod pools;
 pub(crate) mod proposals;
 pub(crate) mod pyramid;
 pub(crate) mod quantization;
+pub(crate) mod recipes;
 pub(crate) mod recurrence;
 pub(crate) mod regions;
 pub(crate) mod regression;
@@ -54,7 +55,8 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use lodstone_model::{
-    Attribute, AttributeValue, ByteString, DType, Dim, Op, Operand, Parameter, Tensor, ValueType,
+    Attribute, AttributeValue, ByteString, DType, Dim, Op, Operand, Parameter, Sources, Tensor,
+    ValueType,
 };
 use lodstone_schema::numbers::{Rank, known, known_dims};
 use lodstone_schema::onnx::downgrade::minimum_opset;
@@ -218,6 +220,8 @@ pub(crate) struct Graph {
     pub(crate) bytes: u64,
     /// The inferred types of the results, for programs that are not exported.
     pub(crate) infos: HashMap<String, ValueInfo>,
+    /// The operators of the source that are translated now.
+    pub(crate) sources: Sources,
     /// The number of symbols that were given to unknown dims, if they get any: equal dims can then be recognized.
     symbols: Option<u64>,
 }
@@ -411,6 +415,7 @@ impl Graph {
             inputs: vec![Operand { slot: String::new(), args }],
             outputs: vec![Operand { slot: String::new(), args: results.clone() }],
             attributes: attributes.into_iter().collect(),
+            sources: self.sources.clone(),
             ..Op::default()
         };
         (op, results)

@@ -6,12 +6,12 @@
 //!
 //! An exported program passes integers of 8 bits from one operator to the next without the floats of PaddlePaddle.
 
-use lodstone_model::{DType, Kind, Tensor};
+use lodstone_model::{DType, Kind, Recipe, Tensor};
 use lodstone_store::Blob;
 
 use super::operator::{Operator, Outcome, Rule};
-use crate::onnx::Value;
 use crate::onnx::quantization::{Bounds, LEAST_MAGNITUDE, Rounding, Scale};
+use crate::onnx::{Value, int, recipes};
 
 pub(super) const RULES: &[(&str, Rule)] = &[
     ("dequantize_linear", dequantize_linear),
@@ -196,7 +196,32 @@ fn magnitudes(tensor: &Tensor, axis: Option<usize>) -> Option<Tensor> {
         *greatest = if element.is_nan() { return None } else { greatest.max(element) };
     }
     let bytes: Vec<u8> = found.into_iter().flat_map(f32::to_le_bytes).collect();
-    Some(Tensor::dense(DType::Float32, vec![u64::try_from(count).ok()?], Blob::memory(bytes)))
+    let greatest =
+        Tensor::dense(DType::Float32, vec![u64::try_from(count).ok()?], Blob::memory(bytes));
+    Some(Tensor { recipe: recipe_of_magnitudes(tensor, axis), ..greatest })
+}
+
+/// Returns how the maximum absolute values follow from the elements of a parameter.
+fn recipe_of_magnitudes(tensor: &Tensor, axis: Option<usize>) -> Recipe {
+    let absolute = recipes::step("Abs", &[tensor], Vec::new());
+    let list = |values: &[i64]| {
+        let bytes: Vec<u8> = values.iter().flat_map(|value| value.to_le_bytes()).collect();
+        Tensor::dense(DType::Int64, vec![values.len() as u64], Blob::memory(bytes))
+    };
+    let others = (0_i64..).zip(&tensor.shape).map(|(other, _)| other);
+    let own = axis.and_then(|axis| i64::try_from(axis).ok());
+    let others: Vec<i64> = others.filter(|other| Some(*other) != own).collect();
+    match own {
+        Some(_) if others.is_empty() => absolute.recipe,
+        Some(_) => {
+            recipes::step("ReduceMax", &[&absolute, &list(&others)], vec![int("keepdims", 0)])
+                .recipe
+        }
+        None => {
+            let flat = recipes::step("Reshape", &[&absolute, &list(&[-1])], Vec::new());
+            recipes::step("ReduceMax", &[&flat, &list(&[0])], vec![int("keepdims", 1)]).recipe
+        }
+    }
 }
 
 fn put_quantized(op: &mut Operator<'_>, by: &Quantization, x: &Value, back: bool) -> Outcome {

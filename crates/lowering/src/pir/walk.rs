@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
 use lodstone_model::{
-    Attribute, AttributeValue, Block, DType, Dialect, Holder, Model, Op, Operand, Program,
+    Attribute, AttributeValue, Block, DType, Dialect, Holder, Model, Op, Operand, Program, Sources,
     TensorType, Topology, ValueType, Var,
 };
 use lodstone_schema::onnx::quoted;
@@ -102,6 +102,8 @@ pub(super) struct Walk<'p> {
     pub(super) current: usize,
     /// The current operator of the source.
     at: At,
+    /// What the operators of the result come from.
+    from: Sources,
     /// What holds the values of the source.
     pub(super) values: Scope<Bound>,
     /// The types of the values of the source, and whether gradients stop at them.
@@ -142,6 +144,7 @@ impl<'p> Walk<'p> {
             program,
             blocks: Vec::new(),
             current: 0,
+            from: Sources::default(),
             at: At { part: MAIN, block: 0, number: 0 },
             values: Scope::default(),
             vars,
@@ -174,7 +177,9 @@ impl<'p> Walk<'p> {
         let (outer, current) = (self.at, self.current);
         for (number, op) in block.ops.iter().enumerate() {
             self.at = At { part: MAIN, block: index, number };
+            let from = std::mem::replace(&mut self.from, op.sources.clone());
             let outcome = guarded(|| self.op(op));
+            self.from = from;
             // An operator that fails may have begun a block.
             self.current = current;
             let finding = outcome.err().and_then(|halt| self.values.fail_all(op.writes(), halt));
@@ -288,7 +293,8 @@ impl<'p> Walk<'p> {
     }
 
     /// Appends an operator to the current block.
-    pub(super) fn emit(&mut self, op: Op) {
+    pub(super) fn emit(&mut self, mut op: Op) {
+        op.sources = self.from.clone();
         if let Some(block) = self.blocks.get_mut(self.current) {
             block.ops.push(op);
         }

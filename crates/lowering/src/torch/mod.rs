@@ -40,7 +40,7 @@ mod walk;
 use lodstone_model::{Model, Op, Report};
 use lodstone_schema::{Finding, Findings, Origins};
 
-use crate::{LowerOptions, OperatorCoverage, RuleName, frame};
+use crate::{LowerOptions, OperatorCoverage, RuleName, frame, no_lod};
 pub(crate) use fixed::fix_inputs;
 use walk::Walk;
 
@@ -64,13 +64,9 @@ pub(crate) fn to_onnx(
     options: &LowerOptions,
     report: &mut Report,
 ) -> Result<(Model, Origins), Findings> {
-    if options.custom_domain.is_some() || !options.lod.is_empty() {
-        let mut findings = Findings::default();
-        let what = "exports of PyTorch programs have no custom operators and no LoD";
-        findings.add("the options", what);
-        return Err(findings);
-    }
+    no_lod(options)?;
     let mut walk = Walk::of(model, false)?;
+    walk.custom_domain.clone_from(&options.custom_domain);
     walk.main();
     walk.written(report)
 }

@@ -5,6 +5,7 @@ use std::ops::{Deref, DerefMut};
 use lodstone_model::{DType, Op};
 use lodstone_schema::Finding;
 use lodstone_schema::numbers::Rank;
+use lodstone_schema::torch::is_written;
 
 use super::arguments::{Arguments, Item, Number, wrong};
 pub(super) use crate::onnx::indexing::BEYOND;
@@ -159,12 +160,6 @@ pub(super) fn base_name(kind: &str) -> &str {
         true => name.strip_suffix('_').unwrap_or(name),
         false => name,
     }
-}
-
-/// Whether an operator writes to its first argument.
-pub(super) fn is_written(kind: &str) -> bool {
-    let name = kind.split('.').next().unwrap_or(kind);
-    name.ends_with('_') && !name.ends_with("__")
 }
 
 /// The finding of an operator that gets a complex tensor.

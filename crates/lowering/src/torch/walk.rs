@@ -1,22 +1,21 @@
 //! The walk over the operators of a program.
 
 use std::borrow::Cow;
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 
 use lodstone_model::{
-    AttributeValue, DType, Dim, Kind, Layout, Model, Op, Program, Tensor, TensorType, ValueType,
-    Var,
+    AttributeValue, Block, DType, Dim, Kind, Layout, Model, Op, Tensor, TensorType, ValueType, Var,
 };
 use lodstone_schema::onnx::infer::ValueInfo;
 use lodstone_schema::onnx::quoted;
-use lodstone_schema::torch::operator;
+use lodstone_schema::torch::{SET_ATTRIBUTE, is_written, operator};
 use lodstone_schema::{Code, Finding, Findings};
 
 use super::arguments::{Arguments, Item};
 use super::control::ControlRule;
 use super::families::complex::parts_of;
 use super::list::List;
-use super::node::{Made, Node, Outcome, Rule, base_name, is_written, no_complex};
+use super::node::{Made, Node, Outcome, Rule, base_name, no_complex};
 use super::script::ScriptRule;
 use super::views::View;
 use super::{control, families, script};
@@ -106,7 +105,7 @@ impl<'m> Dialect<'m> for Torch<'m> {
     fn rule(op: &Op) -> Outcome<Translation> {
         match op.kind.as_str() {
             "prim::Constant" => return Ok(Translation::Constant),
-            ASSIGNS => return Ok(Translation::Assign),
+            SET_ATTRIBUTE => return Ok(Translation::Assign),
             kind if families::is_random(kind) => {
                 return Err("it draws random numbers, which is not supported".into());
             }
@@ -116,6 +115,23 @@ impl<'m> Dialect<'m> for Torch<'m> {
         let control = script.or_else(|| control::rule(&op.kind).map(Translation::Control));
         let rule = control.or_else(|| families::rule(&op.kind).map(Translation::Single));
         rule.ok_or_else(|| unsupported(&op.kind))
+    }
+
+    fn operand(walk: &mut Walk<'m>, name: &str, scope: &mut Scope<'m>) -> Step<Value> {
+        match walk.item(name, scope)? {
+            Item::Tensor(value) | Item::Number(value) => Ok(value),
+            _ => Err("only operators of tensors can be kept".into()),
+        }
+    }
+
+    fn bind_results(
+        walk: &mut Walk<'m>,
+        at: At,
+        op: &'m Op,
+        results: Vec<Value>,
+        scope: &mut Scope<'m>,
+    ) -> Step {
+        walk.bind(at, op, results, scope)
     }
 
     fn apply(
@@ -146,17 +162,8 @@ impl<'m> Dialect<'m> for Torch<'m> {
         op.writes().chain(first.filter(|_| is_written(&op.kind)).map(String::as_str))
     }
 
-    fn is_kept(program: &Program, op: &Op) -> bool {
-        let (mut open, mut seen) = (vec![op], HashSet::new());
-        while let Some(op) = open.pop() {
-            if is_written(&op.kind) || op.kind == ASSIGNS {
-                return true;
-            }
-            let blocks = op.blocks().filter_map(|block| usize::try_from(block).ok());
-            let blocks = blocks.filter(|block| seen.insert(*block));
-            open.extend(blocks.filter_map(|it| program.blocks.get(it)).flat_map(|it| &it.ops));
-        }
-        false
+    fn states(main: &Block) -> impl Iterator<Item = &str> {
+        main.vars.iter().filter(|var| var.persistable).map(|var| var.name.as_str())
     }
 }
 
@@ -590,9 +597,6 @@ impl<'m> Walk<'m> {
         Value::new(value.name(), info)
     }
 }
-
-/// The operator that assigns a tensor to a parameter.
-const ASSIGNS: &str = "prim::SetAttr";
 
 /// An operator without arguments, for values that no operator needs.
 pub(super) static EMPTY: std::sync::LazyLock<Op> = std::sync::LazyLock::new(Op::default);

@@ -38,7 +38,7 @@ fn model() -> Model {
     let main = vec![
         op("row", &["x"], &["row"]),
         op("unknown", &["row"], &["unread"]),
-        op("set", &["row", "y"], &[]),
+        op("set_", &["row", "y"], &[]),
         op("times", &["x"], &["z"]),
     ];
     let blocks = vec![block(main, &["z"]), block(vec![op("add", &["x", "x"], &["y"])], &["y"])];

@@ -1,7 +1,7 @@
 //! A toy dialect, as the measure of the frame: what a new dialect has to say. It has an operator (`add`), a view (`row`), a
-//! write (`set`) and a loop (`times`).
+//! write (`set_`) and a loop (`times`).
 
-use lodstone_model::{DType, Op, Program};
+use lodstone_model::{DType, Op};
 use lodstone_schema::Finding;
 
 use crate::frame::control::Turn;
@@ -37,7 +37,7 @@ impl<'m> Dialect<'m> for Toy {
     }
 
     fn rule(op: &Op) -> Result<&'static str, Finding> {
-        let known = ["add", "row", "set", "times"].into_iter().find(|kind| *kind == op.kind);
+        let known = ["add", "row", "set_", "times"].into_iter().find(|kind| *kind == op.kind);
         known.ok_or_else(|| "the operator is not supported".into())
     }
 
@@ -62,7 +62,7 @@ impl<'m> Dialect<'m> for Toy {
                 op.writes().for_each(|name| scope.bind(name, row.clone()));
                 return Ok(());
             }
-            ("set", [row, y]) => {
+            ("set_", [row, y]) => {
                 let value = y.value.clone();
                 return Ok(walk.dialect.tensors.write(&mut walk.graph, row, value)?);
             }
@@ -80,14 +80,20 @@ impl<'m> Dialect<'m> for Toy {
             }
             _ => return Err("expected other inputs".into()),
         };
-        for name in op.writes() {
-            let value = walk.named(at, name, "", &result)?;
+        Self::bind_results(walk, at, op, vec![result], scope)
+    }
+
+    fn bind_results(
+        walk: &mut Walk<'m>,
+        at: At,
+        op: &'m Op,
+        results: Vec<Value>,
+        scope: &mut Scope<Self::Item>,
+    ) -> Step {
+        for (name, result) in op.writes().zip(&results) {
+            let value = walk.named(at, name, "", result)?;
             scope.bind(name, walk.dialect.tensors.add(value, None));
         }
         Ok(())
-    }
-
-    fn is_kept(_: &Program, op: &Op) -> bool {
-        op.kind == "set"
     }
 }

@@ -45,7 +45,7 @@ from ._raw import TensorSpec, deserialize, serialize, serialize_file
 from ._run import Session, compare
 from ._safe_open import safe_open
 from ._train import Step, Training, train
-from ._work import byte_map, convert, diff, infer_shapes, operators, scan, seal, verify
+from ._work import byte_map, convert, diff, infer_shapes, operators, origins, scan, seal, verify
 
 if TYPE_CHECKING:
     from . import program
@@ -87,6 +87,7 @@ __all__ = [
     "load_file",
     "open",
     "operators",
+    "origins",
     "program",
     "safe_open",
     "save",

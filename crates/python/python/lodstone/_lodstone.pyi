@@ -50,6 +50,7 @@ __all__ = [
     "open_bytes",
     "open_training",
     "operators",
+    "origins",
     "program_of",
     "random_inputs",
     "restore_checkpoint",
@@ -513,6 +514,7 @@ def diff(
     progress: _Progress,
 ) -> dict[str, Any]: ...
 def operators(model: Model | _Path, target: str) -> dict[str, Any]: ...
+def origins(model: Model | _Path, options: dict[str, Any]) -> dict[str, Any]: ...
 def random_inputs(
     model: Model, seed: int, shapes: dict[str, list[int]], types: dict[str, str]
 ) -> dict[str, Tensor]: ...

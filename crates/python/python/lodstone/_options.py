@@ -69,6 +69,8 @@ class WriteOptions(TypedDict, total=False):
     """The values of inputs that are declared as numbers, which become constants."""
     names: str
     """The names of parameters: `"program"` or `"structured"`. [default: "program"]"""
+    outputs: str | Iterable[str]
+    """Names or patterns of the values that become the outputs of the program. [default: its own]"""
     infer_shapes: bool
     """Whether inferred types are declared in the program."""
     allow: str | Iterable[str]
@@ -139,6 +141,7 @@ CONVERTING: ConvertOptions = {
     "input_types": None,
     "input_values": None,
     "names": "program",
+    "outputs": (),
     "infer_shapes": False,
     "allow": (),
     "weights_only": False,

@@ -13,7 +13,7 @@ from ._options import CONVERTING, ConvertOptions, Progress, listed, with_default
 def converting(**options: Unpack[ConvertOptions]) -> dict[str, Any]:
     """Returns the options of a conversion in the form that the extension expects."""
     given = with_defaults(options, CONVERTING)
-    for name in ("include", "exclude", "transpose", "allow"):
+    for name in ("include", "exclude", "transpose", "outputs", "allow"):
         given[name] = listed(given[name])
     given["rename"] = dict(given["rename"] or {})
     levels = (given["lod"] or {}).items()
@@ -45,7 +45,8 @@ def convert(
 
     Options are those of the command: `to`, `include`, `exclude`, `rename`, `names`, `transpose`, `cast`, `keep_io`,
     `opset`, `custom_ops`, `lod` (offsets of each level, by input), `input_shapes` (by input; None is an unknown dim, a str a
-    symbol), `input_types` (where the program declares none, by input), `input_values` (of inputs that are numbers, by input: they become constants), `infer_shapes`, `allow`,
+    symbol), `input_types` (where the program declares none, by input), `input_values` (of inputs that are numbers, by input: they become constants), `outputs` (names or patterns of the values that become the
+    outputs), `infer_shapes`, `allow`,
     `weights_only`, `strip_source`, `align`, `max_shard_size` (in bytes), `external_data`, `seal`, `no_clobber`.
 
     >>> done = lodstone.convert("examples/digits/paddle", tmp / "digits.safetensors", weights_only=True)
@@ -139,6 +140,19 @@ def operators(source: Model | Path, *, target: str = "onnx") -> dict[str, Any]:
     True
     """
     return _lodstone.operators(plain(source), target)
+
+
+def origins(source: Model | Path, **options: Unpack[ConvertOptions]) -> dict[str, Any]:
+    """Returns where the operators and constants of the export of a model to ONNX come from; the options are those of `convert`.
+
+    `operators` have the `sources` that they compute, with their `scope` and what they record for training; `constants` the
+    `parameters` of the source that they depend on, and the `recipe` that leads from these to them.
+
+    >>> found = lodstone.origins("examples/digits/paddle")
+    >>> found["operators"][0]["kind"], found["operators"][0]["sources"][0]["kind"]
+    ('Conv', 'conv2d')
+    """
+    return _lodstone.origins(plain(source), converting(**options))
 
 
 def infer_shapes(source: Model | Path | bytes) -> dict[str, dict[str, Any]]:

@@ -20,6 +20,7 @@ mod types;
 
 use lodstone_model::{ByteString, Op, Program};
 
+use crate::training::{Row, training};
 use crate::{Conventions, Properties, conventions, onnx};
 
 pub use check::check;
@@ -37,8 +38,20 @@ pub static CONVENTIONS: Conventions = Conventions {
     is_implied: |_, op, attribute| names_inputs(op, &attribute.name),
     var_properties: |var| properties(var.doc_string()),
     tensor_properties: |tensor| properties(tensor.doc_string.as_deref()),
+    sharing: None,
+    training: |op| training(TRAINING, &op.kind, op),
     ..onnx::CONVENTIONS
 };
+
+/// What nodes record for training.
+///
+/// Source of truth: `NodeGen.cpp` of Glow.
+const TRAINING: &[Row] = &[Row {
+    kinds: &["Glow_BatchNormalization"],
+    momentum: Some(("Momentum", 0.9)),
+    epsilon: Some(("Epsilon", 1e-5)),
+    ..Row::NONE
+}];
 
 /// Suffixes of attributes that hold the types of values.
 const TYPE_ATTRIBUTES: [&str; 5] = ["_elemKind", "_shape", "_strides", "_qScale", "_qOffset"];

@@ -198,7 +198,11 @@ impl<'p> Inliner<'p> {
                 named.entry(name).or_insert_with(|| wanted.clone());
             }
         }
+        let first = ops.len();
         self.ops(made, &named, ops)?;
+        for inlined in ops.iter_mut().skip(first) {
+            inlined.sources = op.sources.and(&inlined.sources);
+        }
         for (name, wanted) in block.outputs.iter().zip(wanted) {
             let found = self.lookup(name);
             if !wanted.is_empty() && found != wanted {

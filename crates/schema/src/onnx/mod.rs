@@ -51,7 +51,8 @@ use infer::{Inference, Options};
 use lodstone_model::{Attribute, Block, Dialect, Model, Op, Program};
 
 use crate::Risk;
-use crate::{Conventions, Findings, Interface, Properties, conventions};
+use crate::training::{Row, training};
+use crate::{Conventions, Findings, Interface, Properties, conventions, prune};
 
 /// ONNX's conventions.
 pub static CONVENTIONS: Conventions = Conventions {
@@ -61,6 +62,10 @@ pub static CONVENTIONS: Conventions = Conventions {
     has_opsets: true,
     version: |version| format!("IR {version}"),
     interface,
+    select: prune::select_listed,
+    sharing: None,
+    training: |op| training(TRAINING, &op.kind, op),
+    scope,
     unknown_operators,
     // The domains of ONNX Runtime.
     runtime_domains: &["com.microsoft"],
@@ -93,6 +98,29 @@ fn is_default(program: &Program, op: &Op, attribute: &Attribute) -> bool {
 fn infer(model: &Model) -> Option<Inference> {
     let program = model.main().filter(|program| program.dialect == Dialect::Onnx);
     program.map(|_| infer::infer(model, &Options::default().with_dead_branches(true)))
+}
+
+/// What operators record for training. The momentum of statistics is what they keep. The ratio of a dropout is an input from
+/// opset 12 on.
+const TRAINING: &[Row] = &[
+    Row {
+        kinds: &["BatchNormalization"],
+        momentum: Some(("momentum", 0.9)),
+        epsilon: Some(("epsilon", 1e-5)),
+        is_test: Some(("training_mode", false, true)),
+        ..Row::NONE
+    },
+    Row {
+        kinds: &["GroupNormalization", "InstanceNormalization", "LayerNormalization"],
+        epsilon: Some(("epsilon", 1e-5)),
+        ..Row::NONE
+    },
+];
+
+/// Returns the scope of an operator, which exporters write into its name: `/encoder/layer.0`.
+fn scope(op: &Op) -> String {
+    let scope = op.name.rsplit_once('/').map(|(scope, _)| scope.to_owned());
+    scope.unwrap_or_default() // The name has none.
 }
 
 /// Returns the inputs that have no initializer, and the outputs. (Up to IR version 3, every initializer also had to be

@@ -35,7 +35,7 @@ pub use indices::Indices;
 pub use lod::{Levels, LodRule, Share, SharedLod};
 pub use operators::{Choice, Computation, Operator, Slot, operator, operators, truncates};
 pub use plan::{Plan, REASONS, Reason};
-pub use prune::{Unprunable, for_test, prune};
+pub use prune::{for_test, prune};
 pub use releases::Release;
 pub use reserved::{
     forward_block, is_target, need_check_feed, set_forward_block, set_is_target,
@@ -48,6 +48,7 @@ use std::collections::{BTreeMap, HashSet};
 
 use lodstone_model::{AttributeValue, Holder, Op, Program, ValueType, Var};
 
+use crate::training::{Row, training};
 use crate::{Conventions, Interface, Properties, conventions};
 
 /// The attribute that records where an operator was created.
@@ -73,6 +74,10 @@ pub static CONVENTIONS: Conventions = Conventions {
     has_opsets: false,
     version,
     interface,
+    select: prune::select,
+    sharing: None,
+    training: |op| training(TRAINING, &op.kind, op),
+    scope,
     unknown_operators,
     runtime_domains: &[],
     check: |model, _| attributes::check(model),
@@ -145,6 +150,39 @@ pub fn needed(program: &Program) -> Vec<&str> {
         seen.extend(op.writes());
     }
     needed
+}
+
+/// What operators record for training. The momentum of statistics is what they keep.
+///
+/// Source of truth: `batch_norm_op.cc`, `dropout_op.cc` of PaddlePaddle 2.6.2.
+const TRAINING: &[Row] = &[
+    Row {
+        kinds: &["batch_norm", "sync_batch_norm"],
+        momentum: Some(("momentum", 0.9)),
+        epsilon: Some(("epsilon", 1e-5)),
+        is_test: Some(("is_test", false, false)),
+        ..Row::NONE
+    },
+    Row {
+        kinds: &["group_norm", "instance_norm", "layer_norm"],
+        epsilon: Some(("epsilon", 1e-5)),
+        ..Row::NONE
+    },
+    Row {
+        kinds: &["dropout"],
+        dropout: Some(("dropout_prob", 0.5)),
+        mode: Some(("dropout_implementation", "downgrade_in_infer")),
+        is_test: Some(("is_test", false, false)),
+        ..Row::NONE
+    },
+];
+
+/// Returns the name scope of an operator: `/layer1/`.
+fn scope(op: &Op) -> String {
+    match op.attribute("op_namescope") {
+        Some(AttributeValue::String(scope)) if scope.0 != b"/".as_slice() => scope.to_string(),
+        _ => String::new(), // The outermost one, or not recorded.
+    }
 }
 
 /// Returns the interface of a program. The inputs of a program without `feed` operators, such as a training program, are

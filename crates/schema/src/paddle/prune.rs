@@ -1,25 +1,19 @@
 //! Pruning: the part of a program that some results need, and programs for evaluation.
 
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::{HashMap, HashSet};
 
 use super::{
-    BACKWARD, OPTIMIZES, SCHEDULES, attributes, forward_block, is_target, need_check_feed, role,
-    set_forward_block,
+    BACKWARD, OPTIMIZES, SCHEDULES, attributes, forward_block, is_target, need_check_feed,
+    operator, role, set_forward_block,
 };
 use crate::Finding;
-use lodstone_model::{Attribute, AttributeValue, Block, Op, Program, Topology, ValueType, Var};
+use crate::prune::{Touched, Unprunable, assembled, replace_main};
+use lodstone_model::{
+    Attribute, AttributeValue, Holder, Model, Op, Operand, Program, ValueType, Var,
+};
 
 /// The roles of operators that compute gradients, or update parameters or learning rates.
 const TRAINS: i32 = BACKWARD | OPTIMIZES | SCHEDULES;
-
-/// A variable that prevents a program from being pruned.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Unprunable {
-    /// The name of the variable.
-    pub variable: String,
-    /// The problem.
-    pub finding: Finding,
-}
 
 fn variable<T>(name: &str, what: impl Into<Finding>) -> Result<T, Unprunable> {
     Err(Unprunable { variable: name.to_owned(), finding: what.into() })
@@ -59,6 +53,18 @@ fn test(op: &mut Op) {
 /// # Errors
 /// If a target is neither computed nor fed, or a needed operator would overwrite a fed variable.
 pub fn prune(program: &Program, feeds: &[&str], targets: &[&str]) -> Result<Program, Unprunable> {
+    pruned(program, feeds, targets, |op, _, is_needed| {
+        (is_target(op) || is_needed) && role(op) & OPTIMIZES == 0
+    })
+}
+
+/// Prunes like [`prune`], where `keeps` decides about each operator, by whether what it writes is needed.
+fn pruned(
+    program: &Program,
+    feeds: &[&str],
+    targets: &[&str],
+    keeps: impl Fn(&Op, &Touched<'_>, bool) -> bool,
+) -> Result<Program, Unprunable> {
     let Some(main) = program.blocks.first() else {
         return variable(targets.first().unwrap_or(&""), "the program has no blocks");
     };
@@ -77,10 +83,9 @@ pub fn prune(program: &Program, feeds: &[&str], targets: &[&str]) -> Result<Prog
     let mut computed: HashSet<&str> = feeds.iter().copied().collect();
     for (number, (op, touched)) in main.ops.iter().zip(&touches).enumerate().rev() {
         let is_fed = |name: &str| replaced.get(name) == Some(&number);
-        let fed = touched.writes.iter().find(|name| is_fed(name) && needed.contains(name.as_str()));
-        let is_needed = |name: &String| needed.contains(name.as_str()) && !is_fed(name);
-        let keeps =
-            (is_target(op) || touched.writes.iter().any(is_needed)) && role(op) & OPTIMIZES == 0;
+        let fed = touched.writes.iter().find(|name| is_fed(name) && needed.contains(*name));
+        let is_needed = |name: &&str| needed.contains(name) && !is_fed(name);
+        let keeps = keeps(op, touched, touched.writes.iter().any(is_needed));
         if let (true, Some(fed)) = (keeps, fed) {
             return variable(
                 fed,
@@ -90,13 +95,14 @@ pub fn prune(program: &Program, feeds: &[&str], targets: &[&str]) -> Result<Prog
         for name in touched.writes.iter().filter(|name| keeps || is_fed(name)) {
             computed.insert(name);
             // A loop or a branch may also leave a variable unchanged, like other members of an array.
-            let whole = vars.get(name.as_str()).is_some_and(|var| is_whole(var));
-            if is_fed(name) || (whole && !touched.perhaps) {
-                needed.remove(name.as_str());
+            let whole = vars.get(name).is_some_and(|var| is_whole(var));
+            let perhaps = touched.perhaps || op.kind == "select_output";
+            if is_fed(name) || (whole && !perhaps) {
+                needed.remove(name);
             }
         }
         if keeps {
-            needed.extend(touched.reads.iter().map(String::as_str));
+            needed.extend(&touched.reads);
             kept.push(op.clone());
         }
     }
@@ -107,7 +113,7 @@ pub fn prune(program: &Program, feeds: &[&str], targets: &[&str]) -> Result<Prog
         }
     }
     kept.reverse();
-    Ok(assemble(program, main, kept))
+    Ok(assemble(program, kept))
 }
 
 /// Returns the operator whose result a fed variable replaces; `None` if it is read before it is written, or declared as
@@ -128,90 +134,56 @@ fn is_whole(var: &Var) -> bool {
         || matches!(var.value, ValueType::Unspecified | ValueType::Tensor(_))
 }
 
-/// The variables of the first block that an operator and its blocks name.
-struct Touched {
-    reads: HashSet<String>,
-    writes: HashSet<String>,
-    /// Whether it may leave its outputs unchanged.
-    perhaps: bool,
-}
-
-impl Touched {
-    fn by(program: &Program, op: &Op) -> Self {
-        let owned = |name: &str| name.to_owned();
-        let mut all = Self {
-            reads: op.reads().map(owned).collect(),
-            writes: op.writes().map(owned).collect(),
-            perhaps: op.blocks().next().is_some() || op.kind == "select_output",
-        };
-        let (mut seen, mut open) = (HashSet::new(), vec![(op, HashSet::new())]);
-        while let Some((op, hidden)) = open.pop() {
-            for number in op.blocks() {
-                if !seen.insert(number) {
-                    continue;
-                }
-                let Some(block) = inner(program, number) else { continue };
-                // Names that this block or an outer one inside the operator declares are different variables.
-                let mut hidden: HashSet<&str> = hidden.clone();
-                hidden.extend(block.vars.iter().map(|var| var.name.as_str()));
-                for op in &block.ops {
-                    let outside = |name: &&str| !hidden.contains(name);
-                    all.reads.extend(op.reads().filter(outside).map(owned));
-                    all.writes.extend(op.writes().filter(outside).map(owned));
-                    if op.blocks().next().is_some() {
-                        open.push((op, hidden.clone()));
-                    }
-                }
-            }
-        }
-        all
-    }
-}
-
-fn inner(program: &Program, number: i32) -> Option<&Block> {
-    program.blocks.get(usize::try_from(number).ok()?)
-}
-
 /// Returns a program of these operators, with the variables that they name and the blocks that they run.
-fn assemble(program: &Program, main: &Block, ops: Vec<Op>) -> Program {
-    let mut kept: BTreeSet<i32> = BTreeSet::from([0]);
-    let mut open: Vec<i32> = ops.iter().flat_map(Op::blocks).collect();
-    while let Some(number) = open.pop() {
-        if kept.insert(number) {
-            let block = inner(program, number).into_iter();
-            open.extend(block.flat_map(|block| block.ops.iter().flat_map(Op::blocks)));
-        }
-    }
-    // Blocks keep their order, so that each comes after its parent.
-    let numbers: HashMap<i32, i32> = kept.iter().copied().zip(0..).collect();
-    let first = Block { ops, ..main.clone() };
-    let mut blocks: Vec<Block> = std::iter::once(first)
-        .chain(kept.iter().skip(1).filter_map(|number| inner(program, *number)).cloned())
-        .collect();
-    blocks.iter_mut().for_each(|block| renumber(block, &numbers));
-    let named: HashSet<String> = blocks
-        .iter()
-        .flat_map(|block| &block.ops)
-        .flat_map(|op| op.reads().chain(op.writes()).map(str::to_owned).collect::<Vec<_>>())
-        .collect();
-    for block in &mut blocks {
+fn assemble(program: &Program, ops: Vec<Op>) -> Program {
+    let (mut made, numbers) = assembled(program, ops);
+    let named: HashSet<String> =
+        made.ops().flat_map(|op| op.reads().chain(op.writes())).map(str::to_owned).collect();
+    for block in &mut made.blocks {
+        let forward = forward_block(block).and_then(|number| numbers.get(&number).copied());
+        set_forward_block(block, forward);
         block.vars.retain(|var| named.contains(&var.name));
     }
-    Program::from(Topology { blocks, ..program.clone().into_topology() })
+    made
 }
 
-/// Renumbers a block after others were removed.
-fn renumber(block: &mut Block, numbers: &HashMap<i32, i32>) {
-    let new = |number: &mut i32| {
-        if let Some(known) = numbers.get(number) {
-            *number = *known;
-        }
+/// Operators by which programs return variables.
+const FETCHES: [&str; 2] = ["fetch", "fetch_v2"];
+
+/// Makes variables what the main program fetches, and removes the operators that neither compute them nor have other
+/// effects: files, output, and persistable variables that change.
+pub(super) fn select(model: &mut Model, outputs: &[&str]) -> Result<(), Unprunable> {
+    let Some(program) = model.main() else { return Ok(()) };
+    let persistable: HashSet<&str> =
+        program.vars().filter(|var| var.persistable).map(|var| var.name.as_str()).collect();
+    let keeps = |op: &Op, touched: &Touched<'_>, is_needed: bool| {
+        // Statistics of normalizations do not change in tests.
+        let is_test = matches!(op.attribute("is_test"), Some(AttributeValue::Bool(true)));
+        let is_risk = |kind: &&str| operator(kind).is_some_and(|row| row.risk.is_some());
+        let has_effects = touched.kinds.iter().any(is_risk)
+            || !is_test && touched.writes.iter().any(|name| persistable.contains(name));
+        !FETCHES.contains(&op.kind.as_str()) && (is_needed || has_effects)
     };
-    new(&mut block.index);
-    new(&mut block.parent);
-    let forward = forward_block(block).and_then(|number| numbers.get(&number).copied());
-    set_forward_block(block, forward);
-    for attribute in block.ops.iter_mut().flat_map(|op| &mut op.attributes) {
-        attribute.value.edit_blocks(new);
+    let mut program = pruned(program, &[], outputs, keeps)?;
+    let Some(main) = program.blocks.first_mut() else { return Ok(()) };
+    let holder = "fetch";
+    for (column, name) in (0_i32..).zip(outputs) {
+        let operand = |slot: &str, name: &str| {
+            vec![Operand { slot: slot.to_owned(), args: vec![name.to_owned()] }]
+        };
+        let column = AttributeValue::Int(column);
+        main.ops.push(Op {
+            kind: "fetch".to_owned(),
+            inputs: operand("X", name),
+            outputs: operand("Out", holder),
+            attributes: vec![Attribute { name: "col".to_owned(), value: column }],
+            ..Op::default()
+        });
     }
+    if !main.vars.iter().any(|var| var.name == holder) {
+        let (name, value) = (holder.to_owned(), Holder::FetchList.into());
+        main.vars.push(Var { name, value, persistable: true, ..Var::default() });
+    }
+    replace_main(model, program);
+    Ok(())
 }

@@ -9,6 +9,7 @@
 //! Source of truth: `paddle/fluid/pir` of PaddlePaddle, and the registry of 3.3.1.
 
 mod operators;
+mod select;
 
 pub use operators::{Attribute, Operand, OperandKind, Operator, Result, operator, operators};
 
@@ -17,6 +18,7 @@ use std::collections::HashSet;
 
 use lodstone_model::{AttributeValue, Op, Program, Var};
 
+use crate::training::{Row, training};
 use crate::{Conventions, Findings, Interface, Properties, conventions, paddle};
 
 /// The operator that declares a parameter.
@@ -67,6 +69,10 @@ pub static CONVENTIONS: Conventions = Conventions {
         version => format!("{version} (PaddlePaddle {})", release(version)),
     },
     interface,
+    select: select::select,
+    sharing: None,
+    training: |op| training(TRAINING, &op.kind, op),
+    scope: |_| String::new(),
     unknown_operators,
     runtime_domains: &[],
     check: |_, _| Findings::default(),
@@ -128,6 +134,30 @@ pub fn fetched(op: &Op) -> Option<&str> {
         _ => None,
     }
 }
+
+/// What operators record for training.
+///
+/// Source of truth: `ops.yaml` of PaddlePaddle 3.3.1.
+const TRAINING: &[Row] = &[
+    Row {
+        kinds: &["pd_op.batch_norm", "pd_op.batch_norm_", "pd_op.sync_batch_norm_"],
+        momentum: Some(("momentum", 0.9)),
+        epsilon: Some(("epsilon", 1e-5)),
+        is_test: Some(("is_test", false, false)),
+        ..Row::NONE
+    },
+    Row {
+        kinds: &["pd_op.group_norm", "pd_op.instance_norm", "pd_op.layer_norm"],
+        epsilon: Some(("epsilon", 1e-5)),
+        ..Row::NONE
+    },
+    Row {
+        kinds: &["pd_op.dropout"],
+        mode: Some(("mode", "upscale_in_train")),
+        is_test: Some(("is_test", false, false)),
+        ..Row::NONE
+    },
+];
 
 /// Returns the interface of a program.
 pub fn interface(program: &Program) -> Interface<'_> {

@@ -57,6 +57,7 @@ pub static SYMBOL: Format = Format {
     name: "mxnet-symbol",
     title: "MXNet program",
     holds: Holds { tensors: false, ..BUNDLE.holds },
+    is_text: true,
     extension: "",
     into_directory: false,
     prefix: None,

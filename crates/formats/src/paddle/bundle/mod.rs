@@ -228,5 +228,6 @@ pub static PROGRAM_TEXT: Format = Format {
     alone: Some("paddle-params"),
     structure: Some(Structure { memory_factor: 72, ..Structure::TEXT }),
     stage: write::write_program_text,
+    is_text: true,
     ..part("paddle-program-text", "Paddle program as text", "pbtxt")
 };

@@ -212,7 +212,11 @@ impl Evaluator<'_> {
         let callable = Callable { name, function, scope: Scope::new() };
         let mut all = vec![object.clone()];
         all.extend(arguments);
-        self.enter(&callable, all, named)
+        let Value::Object(stored) = object else { return self.enter(&callable, all, named) };
+        let outer = std::mem::replace(&mut self.module, stored.path.clone());
+        let entered = self.enter(&callable, all, named);
+        self.module = outer;
+        entered
     }
 
     /// Evaluates forms of the language that look like calls.

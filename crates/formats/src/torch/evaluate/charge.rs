@@ -84,7 +84,8 @@ impl Evaluator<'_> {
             operands.iter().map(each).sum()
         };
         let attributes = op.attributes.iter().map(|it| it.name.len() as u64 + weight(&it.value));
-        let own = (size_of::<Op>() + op.kind.len() + op.name.len() + op.overload.len()) as u64;
+        let texts = op.kind.len() + op.name.len() + op.overload.len() + self.module.len();
+        let own = (size_of::<Op>() + texts) as u64;
         self.charge(own + operands(&op.inputs) + operands(&op.outputs) + attributes.sum::<u64>())
     }
 

@@ -5,7 +5,7 @@ use std::rc::Rc;
 use lodstone_model::{
     Attribute, AttributeValue, DType, Nested, Op, Operand, TensorType, ValueType, Var,
 };
-use lodstone_schema::torch::Operator;
+use lodstone_schema::torch::{Operator, set_scope};
 
 use super::evaluator::{Evaluator, Outcome};
 use super::value::{Place, Type, Value};
@@ -69,7 +69,8 @@ impl Evaluator<'_> {
     }
 
     /// Adds an operator to the innermost block.
-    pub(super) fn add(&mut self, op: Op) -> Outcome<Place> {
+    pub(super) fn add(&mut self, mut op: Op) -> Outcome<Place> {
+        set_scope(&mut op, &self.module);
         self.charge_op(&op)?;
         let Some(block) = self.open.last_mut() else {
             return Err(self.failure("no block is open"));

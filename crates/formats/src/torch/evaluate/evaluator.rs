@@ -76,6 +76,8 @@ pub(super) struct Evaluator<'a> {
     pub(super) grids: HashMap<Rc<str>, super::quantized::Grid>,
     /// The variable that the current expression is assigned to.
     pub(super) own_base: Option<String>,
+    /// The path of the module whose method is being evaluated.
+    pub(super) module: String,
     steps: u64,
     depth: usize,
     /// The functions that are being evaluated.
@@ -126,6 +128,7 @@ impl<'a> Evaluator<'a> {
             elements: 0,
             grids: HashMap::new(),
             own_base: None,
+            module: String::new(),
             steps: 0,
             depth: 0,
             functions: Vec::new(),

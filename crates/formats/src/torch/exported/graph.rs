@@ -6,7 +6,7 @@ use lodstone_model::{
     Attribute, AttributeValue, Block, DType, Dim, Layout, Limits, Op, Operand, TensorType,
     ValueType, Var,
 };
-use lodstone_schema::torch::operator;
+use lodstone_schema::torch::{operator, set_scope};
 use lodstone_store::Blob;
 use serde_json::value::RawValue;
 
@@ -247,6 +247,7 @@ impl<'a> Reader<'a> {
             let first = op.writes().next().map(str::to_owned);
             op.name = first.unwrap_or_default();
         }
+        set_scope(&mut op, node.metadata.scope());
         block.ops.push(op);
         Ok(())
     }

@@ -75,6 +75,24 @@ pub(super) struct Node<'a> {
     pub(super) outputs: Vec<Union<'a>>,
     #[serde(default)]
     pub(super) name: Option<String>,
+    #[serde(default, borrow)]
+    pub(super) metadata: Metadata<'a>,
+}
+
+/// What the exporter notes about a node.
+#[derive(Debug, Default, Deserialize)]
+pub(super) struct Metadata<'a> {
+    /// The modules whose code it is from, outermost first: `L__self__,,Net;L__self___conv,conv,torch.nn.Conv2d`.
+    #[serde(default, borrow)]
+    pub(super) nn_module_stack: Option<Cow<'a, str>>,
+}
+
+impl Metadata<'_> {
+    /// Returns the path of the module whose code a node is from; empty for the outermost one, or if it is not recorded.
+    pub(super) fn scope(&self) -> &str {
+        let innermost = self.nn_module_stack.as_deref().and_then(|stack| stack.rsplit(';').next());
+        innermost.and_then(|module| module.split(',').nth(1)).unwrap_or_default()
+    }
 }
 
 /// A named argument; operators with subgraphs have empty names.

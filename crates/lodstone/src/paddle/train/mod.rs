@@ -233,7 +233,7 @@ impl Training {
 
     /// Returns the inputs of the program.
     fn fed(&self, data: Inputs) -> Result<Vec<(String, Tensor)>> {
-        let mut fed = fed(data.named(&self.inputs, &[])?)?;
+        let mut fed = fed(data.named(&self.inputs, &self.inputs)?)?;
         fed.retain(|(name, _)| self.inputs.contains(name));
         check_reads(&self.program, &fed)?;
         Ok(fed)

@@ -11,7 +11,7 @@ use lodstone_schema::glow::Storage;
 use lodstone_schema::onnx::infer::{self, NoBodies, ValueInfo, Work};
 use lodstone_schema::onnx::scopes::Scopes;
 use lodstone_schema::onnx::{NEWEST_OPSET, domain_name, formal_inputs, quoted};
-use lodstone_schema::{Finding, Findings};
+use lodstone_schema::{Code, Finding, Findings};
 
 use crate::glow::kinds;
 
@@ -449,7 +449,8 @@ impl<'p> Walk<'p> {
             return Ok(known.collect());
         }
         let Some(rule) = rules::rule(domain, &op.kind) else {
-            return Err(format!("Glow has no operator {}", quoted(&op.kind)).into());
+            let what = format!("Glow has no operator {}", quoted(&op.kind));
+            return Err(Finding::new(Code::NoEquivalent, what).into());
         };
         let base = match op.name.as_str() {
             "" => format!("{}_{}", op.kind, op.output("").first().map_or("", String::as_str)),

@@ -273,6 +273,7 @@ impl<'m> Work<'m> {
         let given = self.values.get(input.as_str()).cloned();
         let given = given.ok_or_else(|| format!("value `{input}` does not exist"))?;
         self.graph.begin(&op.name);
+        self.graph.sources = op.sources.clone();
         let value = self.graph.call("Identity", &[&given.value], [])?;
         let value = self.graph.name(&value, output, &op.name)?;
         let number = self.numbers.get(output.as_str()).copied();
@@ -312,6 +313,7 @@ impl<'m> Work<'m> {
         });
         let wanted: Vec<OutputSpec> = wanted.collect();
         self.graph.begin(&op.name);
+        self.graph.sources = op.sources.clone();
         let mut node = Node {
             graph: &mut self.graph,
             op,

@@ -3,7 +3,6 @@
 use std::collections::{HashMap, HashSet};
 
 use lodstone_model::{Model, Op, Report};
-use lodstone_schema::onnx::quoted;
 use lodstone_schema::{Findings, Origins};
 
 use super::variables::{Bound, ranked};
@@ -32,24 +31,16 @@ impl Walk<'_> {
         }
         let mut taken = Taken::default();
         taken.written.extend(self.graph.ops.iter().flat_map(Op::writes).map(str::to_owned));
-        let (source, options) = (self.model, self.dialect.options);
-        let mut keeps = Vec::new();
+        let source = self.model;
         let fetch = |walk: &mut Self, name: &str, _: &[Value]| walk.fetch(name, &mut taken);
-        let (mut model, origins) = self.finish(report, fetch, |walk, _, report| {
-            keeps = walk.dialect.keeps.iter().map(|kind| quoted(kind)).collect();
-            if !keeps.is_empty() {
-                let kept = "operators were kept that no runtime has";
-                report.warn(format!("{kept}: {}", keeps.join(", ")));
-            }
-        })?;
-        let domain = options.custom_domain.as_ref().filter(|_| !keeps.is_empty());
-        if let Some((program, domain)) = model.main_mut().zip(domain) {
-            program.operator_versions.push((domain.clone(), 1));
-        }
+        let (mut model, origins) = self.finish(report, fetch, |_, _, _| ())?;
         let places = source.parameters.iter().zip(0..);
         let places: HashMap<&str, usize> = places.map(|(it, at)| (it.name.as_str(), at)).collect();
         // Constants follow the parameters.
-        let place = |name: &str| places.get(name).copied().unwrap_or(usize::MAX);
+        let place = |name: &str| {
+            let place = places.get(name).copied();
+            (place.is_none(), place)
+        };
         model.parameters.sort_by_key(|parameter| place(&parameter.name));
         model.structured_names = source.structured_names.clone();
         Ok((model, origins))

@@ -31,8 +31,10 @@ impl Walk<'_> {
         let mut gone = HashSet::new();
         for number in 0..self.graph.ops.len() {
             let Some((conv, bias)) = self.bias(number, &writer, &is_alone) else { continue };
-            let sum = self.graph.ops.get(number).and_then(|op| op.output("").first()).cloned();
+            let Some(add) = self.graph.ops.get(number) else { continue };
+            let (sum, sources) = (add.output("").first().cloned(), add.sources.clone());
             let (Some(sum), Some(op)) = (sum, self.graph.ops.get_mut(conv)) else { continue };
+            op.sources = op.sources.and(&sources);
             if let (Some(inputs), Some(outputs)) = (op.inputs.first_mut(), op.outputs.first_mut()) {
                 inputs.args.push(bias);
                 outputs.args = vec![sum.clone()];

@@ -39,7 +39,7 @@ use std::collections::BTreeSet;
 use lodstone_model::{Block, Model, Op, Program, Report, ValueType, Var};
 use lodstone_schema::onnx::quoted;
 use lodstone_schema::paddle::{
-    BACKWARD, OPTIMIZES, for_test, interface, loss, operator, prune, role,
+    BACKWARD, OPTIMIZES, SCHEDULES, for_test, interface, loss, operator, prune, role,
 };
 use lodstone_schema::{Finding, Findings, Origins};
 
@@ -63,6 +63,7 @@ pub(crate) fn to_onnx(
     let program = model.main().ok_or_else(|| whole("expected a program, found none".into()))?;
     let program = inference(program, report).map_err(whole)?;
     let mut walk = Walk::of(model, &program, options, false)?;
+    walk.custom_domain.clone_from(&options.custom_domain);
     walk.main();
     walk.written(report)
 }
@@ -79,6 +80,12 @@ fn inference(program: &Program, report: &mut Report) -> Result<Program, Finding>
     };
     if outputs.is_empty() {
         return Err("the program computes nothing: no operator writes a variable".into());
+    }
+    let is_training = |op: &&Op| role(op) & (BACKWARD | OPTIMIZES | SCHEDULES) != 0;
+    let trained: BTreeSet<&str> =
+        program.ops().filter(is_training).flat_map(|op| op.writes()).collect();
+    if let Some(name) = before.outputs.iter().find(|name| trained.contains(**name)) {
+        return Err(format!("only training computes {}", quoted(name)).into());
     }
     let feeds: Vec<&str> = before.inputs.clone();
     let mut pruned = prune(&tested, &feeds, &outputs)

@@ -4,9 +4,8 @@ use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use lodstone_model::{Attribute, AttributeValue, Lod, Model, Op, Program, Tensor, ValueType, Var};
-use lodstone_schema::onnx::infer::ValueInfo;
-use lodstone_schema::paddle::{CONVENTIONS, EMPTY, Release};
+use lodstone_model::{Lod, Model, Op, Program, Tensor, Var};
+use lodstone_schema::paddle::{EMPTY, Release};
 use lodstone_schema::{Code, Finding, Findings, Origin};
 
 use super::integers::{Product, products};
@@ -57,8 +56,6 @@ pub(super) struct Paddle<'p> {
     /// The last operators of the main block that write the fetched variables.
     last: HashMap<&'p str, usize>,
     pub(super) options: &'p LowerOptions,
-    /// The kinds of operators that were kept in a domain of their own.
-    pub(super) keeps: Vec<String>,
     /// Products of quantized integers, by block and index.
     pub(super) products: HashMap<(usize, usize), Product<'p>>,
     /// Operators whose input is their result, by block and index.
@@ -72,8 +69,6 @@ pub(super) enum Translation {
     Interface,
     Own(Own),
     Single(Rule),
-    /// With permission, it is kept.
-    Unsupported,
 }
 
 impl<'p> Dialect<'p> for Paddle<'p> {
@@ -88,6 +83,9 @@ impl<'p> Dialect<'p> for Paddle<'p> {
     const INNER: &'static str = "block";
 
     const IS_OPEN: bool = false;
+
+    // By the versions of its variables.
+    const IS_REDUCED: bool = true;
 
     // Loops in loops are translated again and again.
     const MAX_WORK: u64 = 64;
@@ -107,7 +105,7 @@ impl<'p> Dialect<'p> for Paddle<'p> {
         let own = OWN.iter().copied().flatten().find(|(name, _)| *name == kind);
         let own = own.map(|(_, own)| Translation::Own(*own));
         let rule = own.or_else(|| RULES.get(kind).map(Translation::Single));
-        Ok(rule.unwrap_or(Translation::Unsupported))
+        rule.ok_or_else(|| "the operator is not supported".into())
     }
 
     fn apply(
@@ -128,8 +126,19 @@ impl<'p> Dialect<'p> for Paddle<'p> {
                 walk.check_reads(site)?;
                 walk.lower(site, rule)
             }
-            Translation::Unsupported => walk.keep(site),
         }
+    }
+
+    fn bind_results(
+        walk: &mut Walk<'p>,
+        at: At,
+        op: &'p Op,
+        results: Vec<Value>,
+        scope: &mut Scope<Bound>,
+    ) -> Step {
+        let site = &mut Site { at, op, scope };
+        let named = op.outputs.iter().flat_map(|operand| &operand.args).zip(&results);
+        named.into_iter().try_for_each(|(name, value)| walk.bind(site, name, value, Vec::new()))
     }
 
     /// Operators that read an array which nothing has written create an empty one, whose name derives from the operator
@@ -137,11 +146,6 @@ impl<'p> Dialect<'p> for Paddle<'p> {
     fn base(op: &Op) -> Option<&str> {
         let keeps = is_interface(&op.kind) || ["lod_array_length", "while"].contains(&&*op.kind);
         (!keeps).then_some(&op.kind)
-    }
-
-    /// The program was reduced to what its outputs depend on, by the versions of its variables.
-    fn is_kept(_: &Program, _: &Op) -> bool {
-        true
     }
 }
 
@@ -177,7 +181,6 @@ impl<'p> Walk<'p> {
             read,
             last,
             options,
-            keeps: Vec::new(),
             products: products(program, &outputs),
             left_out: HashSet::new(),
             release: Release::of(program),
@@ -206,49 +209,6 @@ impl<'p> Walk<'p> {
         for name in site.op.reads().filter(|name| *name != EMPTY) {
             self.declaration(site.at.block, name)?;
             site.scope.find(name)?;
-        }
-        Ok(())
-    }
-
-    /// Keeps an operator without an equivalent in a domain of its own, with permission. Its results have the types that the
-    /// program declares.
-    fn keep(&mut self, site: &mut Site<'_, 'p>) -> Step {
-        let missing = || Finding::new(Code::NoEquivalent, "the operator is not supported");
-        let domain = self.dialect.options.custom_domain.as_ref().ok_or_else(missing)?;
-        if site.op.blocks().next().is_some() {
-            return Err("operators that run blocks cannot be kept".into());
-        }
-        let mut args = Vec::new();
-        for operand in &site.op.inputs {
-            for name in &operand.args {
-                args.push(match self.bound(site, name, &operand.slot)? {
-                    Bound::Tensor(value, _) => value,
-                    _ => return Err("only operators of tensors can be kept".into()),
-                });
-            }
-        }
-        let mut results = Vec::new();
-        for name in site.op.outputs.iter().flat_map(|operand| &operand.args) {
-            let (_, var) = self.declaration(site.at.block, name)?;
-            let ValueType::Tensor(tensor) = &var.value else {
-                return Err(format!("the type of `{name}` is not declared").into());
-            };
-            results.push((name, ValueInfo::tensor(tensor.dtype, tensor.shape.clone())));
-        }
-        let semantic = CONVENTIONS.is_semantic;
-        let attributes = site.op.attributes.iter().filter(|it| semantic(&it.name));
-        let attributes: Vec<Attribute> = attributes.cloned().filter_map(plain).collect();
-        let args: Vec<Option<&Value>> = args.iter().map(Some).collect();
-        let infos = results.iter().map(|(_, info)| info.clone()).collect();
-        let made = self.graph.emit_typed(&site.op.kind, &args, attributes, infos);
-        if let Some(op) = self.graph.ops.last_mut() {
-            domain.clone_into(&mut op.domain);
-        }
-        if !self.dialect.keeps.contains(&site.op.kind) {
-            self.dialect.keeps.push(site.op.kind.clone());
-        }
-        for ((name, _), value) in results.iter().zip(&made) {
-            self.bind(site, name, value, Vec::new())?;
         }
         Ok(())
     }
@@ -302,8 +262,10 @@ impl<'p> Walk<'p> {
     /// # Errors
     /// If it holds nothing.
     pub(super) fn bound(&self, site: &Site<'_, 'p>, name: &str, slot: &str) -> Step<Bound> {
-        self.declaration(site.at.block, name)?;
-        site.scope.find(name)?.cloned().ok_or_else(|| valueless(name, slot).into())
+        let (_, var) = self.declaration(site.at.block, name)?;
+        let code = if var.persistable { Code::NoParameter } else { Code::Rule };
+        let missing = || Finding { code, ..valueless(name, slot) }.into();
+        site.scope.find(name)?.cloned().ok_or_else(missing)
     }
 
     /// Returns what the variable of an input slot holds.
@@ -340,24 +302,6 @@ impl<'p> Walk<'p> {
     pub(super) fn is_read(&self, name: &str) -> bool {
         self.dialect.read.contains(name)
     }
-}
-
-/// Returns an attribute in a form that ONNX has; `None` if it has none.
-fn plain(attribute: Attribute) -> Option<Attribute> {
-    use AttributeValue as V;
-    let value = match attribute.value {
-        V::Bool(value) => V::Long(i64::from(value)),
-        V::Int(value) => V::Long(i64::from(value)),
-        #[expect(clippy::cast_possible_truncation, reason = "ONNX has no attributes of float64")]
-        V::Double(value) => V::Float(value as f32),
-        V::Bools(values) => V::Longs(values.into_iter().map(i64::from).collect()),
-        V::Ints(values) => V::Longs(values.into_iter().map(i64::from).collect()),
-        V::Long(_) | V::Float(_) | V::String(_) | V::Longs(_) | V::Floats(_) | V::Strings(_) => {
-            attribute.value
-        }
-        _ => return None,
-    };
-    Some(Attribute { name: attribute.name, value })
 }
 
 /// Returns the names that the blocks of an operator write.

@@ -72,7 +72,7 @@ pub(in crate::torch) fn parts_of(tensor: &Tensor) -> Option<Tensor> {
         _ => return None,
     };
     let shape = tensor.shape.iter().copied().chain([2]).collect();
-    Some(Tensor { dtype, shape, ..tensor.clone() })
+    Some(Tensor { dtype, shape, recipe: tensor.recipe.parts(), ..tensor.clone() })
 }
 
 /// Returns the parts of the argument `self`.

@@ -25,8 +25,9 @@ mod sort;
 mod unary;
 mod vision;
 
-use super::node::{Rule, base_name, is_written};
+use super::node::{Rule, base_name};
 use crate::rules::{RuleName, Rules, families};
+use lodstone_schema::torch::is_written;
 
 static RULES: Rules<Rule> = Rules::new(&[families![
     activations,

@@ -316,6 +316,7 @@ fn written(rewrite: &mut Rewrite<'_>, op: Op) -> Result<Vec<Op>, Finding> {
         let Some(adapt) = adapter(&op.kind) else {
             return Err(Finding::new(Code::NoEquivalent, quoted(&op.kind)));
         };
+        rewrite.begin(&op);
         adapt(rewrite, &op)?;
         open.extend(rewrite.take().into_iter().rev());
     }

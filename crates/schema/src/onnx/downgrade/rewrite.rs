@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use lodstone_model::{
-    Attribute, AttributeValue, ByteString, DType, Dim, Op, Operand, Parameter, Tensor,
+    Attribute, AttributeValue, ByteString, DType, Dim, Op, Operand, Parameter, Sources, Tensor,
 };
 use lodstone_store::Blob;
 
@@ -35,6 +35,8 @@ pub(super) struct Rewrite<'a> {
     names: &'a mut Names,
     parameters: &'a mut Vec<Parameter>,
     steps: Vec<Step>,
+    /// The sources of the operator that is rewritten.
+    sources: Sources,
 }
 
 impl<'a> Rewrite<'a> {
@@ -46,8 +48,13 @@ impl<'a> Rewrite<'a> {
         names: &'a mut Names,
         parameters: &'a mut Vec<Parameter>,
     ) -> Self {
-        let (own, steps) = Default::default();
-        Self { opset, block, parents, blocks, own, names, parameters, steps }
+        let (own, steps, sources) = Default::default();
+        Self { opset, block, parents, blocks, own, names, parameters, steps, sources }
+    }
+
+    /// Begins to rewrite an operator.
+    pub(super) fn begin(&mut self, op: &Op) {
+        self.sources = op.sources.clone();
     }
 
     /// Returns the operators that were added since the last call.
@@ -220,6 +227,7 @@ impl<'a> Rewrite<'a> {
             inputs: args(inputs),
             outputs: args(outputs),
             attributes,
+            sources: self.sources.clone(),
             ..Op::default()
         }
     }

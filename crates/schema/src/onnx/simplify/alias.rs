@@ -32,6 +32,7 @@ impl<'p, 'a> Pass<'p, 'a> {
         };
         match same {
             Some(same) if !same.name.is_empty() && !self.writes_output(op)? => {
+                self.computes(&same, &op.sources)?;
                 self.keep(output, same)?;
                 Ok(true)
             }
@@ -53,6 +54,7 @@ impl<'p, 'a> Pass<'p, 'a> {
             return Ok(());
         };
         let source = source.clone();
+        changed.sources = self.sources_of(input)?.and(&changed.sources);
         if let Some(arg) = changed.inputs.first_mut().and_then(|operand| operand.args.first_mut()) {
             *arg = source.name.to_string();
         }

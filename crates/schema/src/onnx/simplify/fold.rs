@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use lodstone_model::{Op, Parameter, Tensor};
+use lodstone_model::{Op, Parameter, Recipe, Tensor};
 
 use super::{Fact, Pass};
 use crate::onnx::infer::ValueInfo;
@@ -30,7 +30,7 @@ impl<'p, 'a> Pass<'p, 'a> {
             return Ok(false);
         }
         let made = match self.inferred(op)? {
-            Some(known) => vec![known],
+            Some(known) => vec![self.made(op, facts, 0, known)],
             None => match self.evaluated(op, facts)? {
                 Some(made) => made,
                 None => return Ok(false),
@@ -105,7 +105,34 @@ impl<'p, 'a> Pass<'p, 'a> {
         Ok(inputs.filter(|_| fits).and_then(|inputs| {
             let inputs: Vec<Option<&Tensor>> = inputs.iter().map(Option::as_deref).collect();
             let made = self.evaluator.evaluate(op, &inputs)?;
+            let made = made.into_iter().enumerate();
+            let made = made.map(|(output, tensor)| {
+                // The tensor of a `Constant` has the recipe that it had as an attribute.
+                let is_new = op.kind != "Constant";
+                let recipe = if is_new {
+                    Recipe::computed(op, &inputs, output)
+                } else {
+                    tensor.recipe.clone()
+                };
+                Tensor { recipe, ..tensor }
+            });
+            let made: Vec<Tensor> = made.collect();
             Some(made).filter(|made| made.len() >= op.output("").len())
         }))
+    }
+
+    /// Returns a result of an operator with its recipe, as far as the operands are constants.
+    fn made(&self, op: &Op, facts: &[Option<Fact<'a>>], output: usize, tensor: Tensor) -> Tensor {
+        let constants =
+            facts.iter().map(|fact| fact.as_ref().and_then(|it| it.constant.as_deref()));
+        let constants: Vec<Option<&Tensor>> = constants.collect();
+        let is_omitted =
+            |fact: &Option<Fact<'a>>| fact.as_ref().is_none_or(|fact| fact.name.is_empty());
+        let is_whole =
+            facts.iter().zip(&constants).all(|(fact, it)| it.is_some() || is_omitted(fact));
+        match is_whole {
+            true => Tensor { recipe: Recipe::computed(op, &constants, output), ..tensor },
+            false => tensor,
+        }
     }
 }

@@ -20,7 +20,7 @@ mod hoist;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use lodstone_model::{Block, Op, Parameter, Program, Residual, Tensor, Topology};
+use lodstone_model::{Block, Op, Parameter, Program, Residual, Sources, Tensor, Topology};
 
 pub use dead::remove_unread;
 
@@ -146,6 +146,8 @@ struct Written {
     outputs: Vec<String>,
     initializers: Vec<Parameter>,
     ops: Vec<Op>,
+    /// The places in `ops` of the operators that write values.
+    writers: HashMap<Arc<str>, usize>,
     infos: HashMap<String, ValueInfo>,
 }
 
@@ -264,7 +266,27 @@ impl<'p, 'a> Pass<'p, 'a> {
         if is_own {
             self.transpose(op, &facts, &mut changed)?;
         }
-        self.written()?.ops.push(changed);
+        let written = self.written()?;
+        let place = written.ops.len();
+        written.writers.extend(changed.writes().map(|name| (Arc::from(name), place)));
+        written.ops.push(changed);
+        Ok(())
+    }
+
+    /// Returns the sources of the operator of the block being written that computes a value.
+    fn sources_of(&mut self, fact: &Fact<'a>) -> Result<Sources, Finding> {
+        let written = self.written()?;
+        let writer = written.writers.get(&fact.name).and_then(|place| written.ops.get(*place));
+        Ok(writer.map(|op| op.sources.clone()).unwrap_or_default()) // An input, or a constant.
+    }
+
+    /// Adds the sources of an operator that is left out to the operator that computes its result.
+    fn computes(&mut self, fact: &Fact<'a>, sources: &Sources) -> Result<(), Finding> {
+        let written = self.written()?;
+        let place = written.writers.get(&fact.name).copied();
+        if let Some(op) = place.and_then(|place| written.ops.get_mut(place)) {
+            op.sources = op.sources.and(sources);
+        }
         Ok(())
     }
 

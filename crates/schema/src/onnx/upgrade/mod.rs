@@ -304,11 +304,13 @@ impl Body<'_> {
                 continue;
             };
             let adapter = ADAPTERS.iter().find(|(name, _)| name == decision);
+            let sources = op.sources.clone();
             let mut change = Change::new(op, *since, self.target, block, self.known, self.names);
             if let Some((_, adapt)) = adapter {
                 adapt(&mut change)?;
             }
-            let done = change.finish(self.program)?;
+            let mut done = change.finish(self.program)?;
+            done.iter_mut().for_each(|(op, _)| op.sources = sources.clone());
             open.extend(done.into_iter().rev());
         }
         Ok(())
