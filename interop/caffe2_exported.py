@@ -11,7 +11,6 @@ import argparse
 import json
 import random
 import subprocess
-import sys
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -19,6 +18,7 @@ from pathlib import Path
 import numpy as np
 import onnx
 import onnxruntime
+from verdicts import report
 
 # Nets of whole detectors.
 NETWORKS = {"faster_rcnn_images", "mask_rcnn"}
@@ -90,17 +90,7 @@ def main():
     cases = [case for case in cases if choice.randrange(arguments.share) == 0 or case["name"] in NETWORKS]
     with ThreadPoolExecutor(4) as pool:
         results = list(pool.map(lambda case: compare(arguments.lodstone, arguments.golden, case), cases))
-    failed = 0
-    for case, wrong in zip(cases, results):
-        name = case["name"]
-        if wrong and name not in DIFFERENCES:
-            failed += 1
-            print("FAILED", name, wrong)
-        elif not wrong and name in DIFFERENCES:
-            failed += 1
-            print("FAILED", name, "agrees now")
-    print(f"{len(cases) - failed} passed, {failed} failed")
-    sys.exit(bool(failed or not cases))
+    report([(case["name"], wrong) for case, wrong in zip(cases, results)], DIFFERENCES)
 
 
 if __name__ == "__main__":

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import numpy as np
 import onnxruntime
+from verdicts import report
 
 RTOL, ATOL = 1e-4, 2e-5
 
@@ -87,18 +88,8 @@ def main():
     lodstone, folder = sys.argv[1], Path(sys.argv[2])
     paths = sorted([*folder.glob("*.pt2"), *folder.glob("*.script.pt")])
     with ThreadPoolExecutor(4) as pool:
-        results = list(zip(paths, pool.map(lambda path: compare(lodstone, path), paths)))
-    failed = 0
-    for path, wrong in results:
-        name = path.stem
-        if wrong and name not in DIFFERENCES:
-            failed += 1
-            print("FAILED", name, wrong)
-        elif not wrong and name in DIFFERENCES:
-            failed += 1
-            print("FAILED", name, "agrees now")
-    print(f"{len(paths) - failed} of {len(paths)} programs agree")
-    sys.exit(bool(failed or not paths))
+        results = list(pool.map(lambda path: compare(lodstone, path), paths))
+    report([(path.stem, wrong) for path, wrong in zip(paths, results)], DIFFERENCES)
 
 
 if __name__ == "__main__":
