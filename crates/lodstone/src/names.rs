@@ -66,18 +66,15 @@ impl Names {
     pub fn find(&self, name: &str) -> Result<usize> {
         match *self.candidates(name) {
             [number] => Ok(number),
-            [] => Err(self.missing(name)),
+            [] => {
+                let (name, similar) = (name.to_owned(), self.similar(name));
+                Err(Error::NoSuchTensor { name, similar })
+            }
             _ => {
                 let names = self.names.get(name).into_iter().flatten().cloned().collect();
                 Err(Error::AmbiguousTensor { name: name.to_owned(), names })
             }
         }
-    }
-
-    /// Returns the error for a name that no tensor has.
-    pub(crate) fn missing(&self, name: &str) -> Error {
-        let (name, similar) = (name.to_owned(), self.similar(name));
-        Error::NoSuchTensor { name, similar }
     }
 
     /// Returns the tensors that `name` matches.

@@ -70,7 +70,7 @@ fn every_constant_is_rebuilt_from_its_recipe_and_leads_back() {
                 if !origin.invertible {
                     continue;
                 }
-                let changed = [(*constant).clone()];
+                let (changed, before) = ([(*constant).clone()], source.clone());
                 match origins.restore(&changed, &mut source) {
                     Ok(names) => {
                         counts.restored += 1;
@@ -84,6 +84,9 @@ fn every_constant_is_rebuilt_from_its_recipe_and_leads_back() {
                     }
                     // A factor or a narrower type that loses digits, or a parameter that an operator holds.
                     Err(error) => {
+                        let pairs = source.parameters.iter().zip(&before.parameters);
+                        let is_kept = pairs.map(|(now, then)| same(&now.tensor, &then.tensor));
+                        assert!(is_kept.into_iter().all(|it| it), "{what}");
                         let text = error.to_string();
                         let is_known = [
                             "lose digits",

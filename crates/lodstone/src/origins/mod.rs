@@ -7,17 +7,17 @@ mod recipes;
 #[cfg(feature = "runtime")]
 mod restored;
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use lodstone_model::{Model, Parameter, Programs, Recipe, Source};
+use lodstone_model::{Model, Parameter, Programs, Recipe, Source, Var};
 use lodstone_schema::{Conventions, conventions};
 use serde::Serialize;
 
-use crate::Result;
 use crate::convert::{ConvertOptions, exported};
 use crate::error::no_program;
-use crate::names::Names;
+use crate::names::similar;
+use crate::{Error, Result};
 
 pub use recipes::Step;
 
@@ -97,7 +97,8 @@ pub struct ConstantOrigin {
     pub name: String,
     /// The parameters of the source that it depends on.
     pub parameters: Vec<String>,
-    /// What leads to it from them, from the last step to the first; empty if it is one of them, or depends on none.
+    /// The steps from these parameters to the constant, the last one first; empty if the constant is a parameter, or depends on
+    /// none.
     pub steps: Vec<Step>,
     /// The steps as an expression: `Transpose(fc_0.w_0, perm=[1, 0])`.
     #[serde(skip_serializing_if = "String::is_empty")]
@@ -129,9 +130,9 @@ impl Origins {
     pub fn of(model: &Model, options: &ConvertOptions) -> Result<Self> {
         let source = model.main().ok_or_else(|| no_program(model))?;
         let known = conventions(source);
+        let vars: HashMap<&str, &Var> = source.vars().map(|var| (var.name.as_str(), var)).collect();
         let trainable = |name: &str| {
-            let variable = (known.variable_of)(name);
-            let var = source.vars().find(|var| var.name == name || var.name == variable)?;
+            let var = vars.get(name).or_else(|| vars.get((known.variable_of)(name)))?;
             (known.var_properties)(var).trainable
         };
         let mut remembering = model.clone();
@@ -170,14 +171,16 @@ impl Origins {
     /// # Errors
     /// If the export does not have the constant.
     pub fn recipe(&self, constant: &str) -> Result<&Recipe> {
-        let all = constants(&self.model);
-        match all.iter().find(|it| it.name == constant) {
-            Some(found) => Ok(&found.tensor.recipe),
-            None => {
-                let names = all.iter().map(|it| it.name.as_str().into());
-                Err(Names::new("onnx", names).missing(constant))
-            }
-        }
+        self.constant(constant).map(|found| &found.tensor.recipe)
+    }
+
+    fn constant(&self, name: &str) -> Result<&Parameter> {
+        let all = || constants(&self.model).into_iter();
+        let found = all().find(|constant| constant.name == name);
+        found.ok_or_else(|| {
+            let similar = similar(name, all().map(|constant| constant.name.as_str()));
+            Error::NoSuchTensor { name: name.to_owned(), similar }
+        })
     }
 }
 

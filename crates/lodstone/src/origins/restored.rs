@@ -1,6 +1,6 @@
 //! From parameters to constants, and back.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap, HashSet};
 
 use bytes::Bytes;
 use lodstone_engine::{Folding, Threads};
@@ -12,7 +12,7 @@ use lodstone_schema::onnx::simplify::Evaluator;
 use lodstone_schema::weights;
 use lodstone_store::Blob;
 
-use super::{Origins, constants};
+use super::Origins;
 use crate::cast::Caster;
 use crate::{Error, Result};
 
@@ -42,15 +42,12 @@ impl Origins {
     /// # Errors
     /// If the export does not have the constant, the source lacks a parameter, or reading fails.
     pub fn rebuild(&self, constant: &str, source: &Model) -> Result<Tensor> {
-        let found = constants(self.model()).into_iter().find(|it| it.name == constant);
-        let recipe = self.recipe(constant)?;
-        match found.filter(|_| recipe.is_empty()) {
-            Some(literal) => Ok(literal.tensor.clone()),
-            None => {
-                let mut parameters = Parameters::of(source);
-                parameters.compute(recipe).map_err(|why| not_supported(constant, "rebuilding", why))
-            }
+        let Parameter { tensor, .. } = self.constant(constant)?;
+        if tensor.recipe.is_empty() {
+            return Ok(tensor.clone());
         }
+        let rebuilt = Parameters::of(source).compute(&tensor.recipe);
+        rebuilt.map_err(|why| refused(constant, "rebuilding", why))
     }
 
     /// Puts constants of the export, such as ones that training changed, back into the parameters of its source that they come
@@ -64,12 +61,11 @@ impl Origins {
         let mut parameters = Parameters::of(source);
         for Parameter { name, tensor } in changed {
             let recipe = self.recipe(name)?;
-            let refused = |why| not_supported(name, "restoring", why);
+            let refused = |why: String| refused(name, "restoring", why);
             if recipe.is_empty() {
                 return Err(refused("it depends on no parameter of the source".to_owned()));
             }
             parameters.put(recipe, tensor).map_err(refused)?;
-            parameters.computed.clear();
             let again = parameters.compute(recipe).map_err(refused)?;
             let is_same = again.dtype == tensor.dtype
                 && again.shape == tensor.shape
@@ -78,35 +74,31 @@ impl Origins {
                 return Err(refused("its steps lose digits".to_owned()));
             }
         }
-        let mut names: Vec<String> = parameters.changed;
-        names.sort_unstable();
-        names.dedup();
-        for parameter in &mut source.parameters {
-            if names.contains(&parameter.name)
-                && let Some(tensor) = parameters.tensors.get(&parameter.name)
-            {
-                parameter.tensor.data = tensor.data.clone();
+        let Parameters { mut tensors, changed, .. } = parameters;
+        let own: HashSet<&str> = source.parameters.iter().map(|it| it.name.as_str()).collect();
+        if let Some(name) = changed.iter().find(|name| !own.contains(name.as_str())) {
+            let why = "an operator of the program holds it";
+            return Err(refused(name, "restoring", why.to_owned()));
+        }
+        for parameter in source.parameters.iter_mut().filter(|it| changed.contains(&it.name)) {
+            if let Some(tensor) = tensors.remove(&parameter.name) {
+                parameter.tensor.data = tensor.data;
             }
         }
-        let is_own = |name: &String| source.parameters.iter().any(|it| it.name == *name);
-        match names.iter().find(|name| !is_own(name)) {
-            None => Ok(names),
-            Some(name) => {
-                Err(not_supported(name, "restoring", "an operator of the program holds it"))
-            }
-        }
+        Ok(changed.into_iter().collect())
     }
 }
 
-fn not_supported(name: &str, operation: &'static str, why: impl Into<String>) -> Error {
-    Error::Recipe { operation, name: name.to_owned(), why: why.into() }
+fn refused(name: &str, operation: &'static str, why: String) -> Error {
+    Error::Recipe { operation, name: name.to_owned(), why }
 }
 
 /// The parameters of a source, and what was computed from them.
 struct Parameters {
     tensors: HashMap<String, Tensor>,
     computed: HashMap<usize, Tensor>,
-    changed: Vec<String>,
+    /// The names of those that were changed.
+    changed: BTreeSet<String>,
     threads: Threads,
 }
 
@@ -114,7 +106,7 @@ impl Parameters {
     fn of(source: &Model) -> Self {
         let all = weights(source);
         let tensors = all.iter().map(|it| (it.name.clone(), it.tensor.clone())).collect();
-        let (computed, changed) = (HashMap::new(), Vec::new());
+        let (computed, changed) = (HashMap::new(), BTreeSet::new());
         Self { tensors, computed, changed, threads: Threads::default() }
     }
 
@@ -174,7 +166,7 @@ impl Parameters {
                 }
                 known.data = value.data.clone();
                 self.computed.clear();
-                self.changed.push(name.clone());
+                self.changed.insert(name.clone());
                 Ok(())
             }
             Some(Made::Parts(of)) => {
