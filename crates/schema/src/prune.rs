@@ -24,8 +24,8 @@ pub struct Sharing {
     pub shares: fn(&Op) -> bool,
 }
 
-/// Makes values of the main block the outputs of the main program of a model, and removes what they do not depend on: operators,
-/// inputs, declarations, blocks and parameters. A name that nothing has is left to whoever reads the output.
+/// Makes values of the main block the outputs of the main program of a model, and removes what they do not depend on:
+/// operators, inputs, declarations, blocks and parameters. The caller checks that the values exist.
 ///
 /// A model without a program is not changed.
 ///
@@ -94,8 +94,8 @@ pub(crate) fn names(program: &Program) -> impl Iterator<Item = &str> {
     ops.chain(inner.map(String::as_str))
 }
 
-/// Returns which of `ops`, operators of the main block in their order, compute `outputs`: those that write a value which
-/// is read later or is an output, and those that change such a value in place.
+/// Returns which operators `outputs` depend on: an operator is needed if it writes an output or an operand of a needed
+/// operator, or changes such a value in place. `ops` are operators of the main block, in their order.
 pub fn needed<'p>(
     program: &'p Program,
     ops: &[&'p Op],

@@ -74,15 +74,10 @@ const TRAINING: &[Row] = &[
             "aten::batch_norm",
             "aten::_batch_norm_with_update",
             "aten::native_batch_norm",
+            "aten::_native_batch_norm_legit",
+            "aten::_native_batch_norm_legit_no_training",
             "aten::cudnn_batch_norm",
         ],
-        momentum: Some(("momentum", 0.1)),
-        epsilon: Some(("eps", 1e-5)),
-        is_test: Some(("training", false, true)),
-        ..Row::NONE
-    },
-    Row {
-        kinds: &["aten::_native_batch_norm_legit", "aten::_native_batch_norm_legit_no_training"],
         momentum: Some(("momentum", 0.1)),
         epsilon: Some(("eps", 1e-5)),
         is_test: Some(("training", false, true)),

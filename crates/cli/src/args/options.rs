@@ -9,7 +9,8 @@ use lodstone::run::Dirs;
 use lodstone::run::{Engine, Threads};
 use lodstone::store::{Error as StoreError, Links};
 use lodstone::{
-    DType, Dim, Error, Location, Loss, Model, OpenOptions, Renames, RunOptions, WriteOptions,
+    ConvertOptions, DType, Dim, Error, Location, Loss, Model, OpenOptions, Renames, RunOptions,
+    WriteOptions,
 };
 
 use crate::Failure;
@@ -57,6 +58,14 @@ impl Interface {
         lodstone::convert::fix_types(model, &self.input_type)?;
         lodstone::convert::fix_shapes(model, &self.input_shape)?;
         Ok(lodstone::convert::fix_inputs(model, &self.input_value)?)
+    }
+
+    /// Adds the same to the options of a conversion.
+    pub(crate) fn add_to(&self, options: ConvertOptions) -> ConvertOptions {
+        options
+            .with_input_shapes(self.input_shape.clone())
+            .with_input_types(self.input_type.clone())
+            .with_input_values(self.input_value.clone())
     }
 
     /// Changes the program of a model like [`fix`](Self::fix), as far as it has these inputs.

@@ -31,7 +31,9 @@ fn options(arguments: &Convert, progress: &Progress) -> Result<ConvertOptions, F
         "same" => Target::Same,
         _ => Target::Format(name),
     });
-    Ok(ConvertOptions::default()
+    Ok(arguments
+        .interface
+        .add_to(ConvertOptions::default())
         .with_to(to)
         .with_include(arguments.include.clone())
         .with_exclude(arguments.exclude.clone())
@@ -46,9 +48,6 @@ fn options(arguments: &Convert, progress: &Progress) -> Result<ConvertOptions, F
         .with_opset(arguments.opset)
         .with_custom_domain(arguments.custom_ops.clone())
         .with_lod(arguments.lod.iter().map(|given| level(given)).collect::<Result<_, _>>()?)
-        .with_input_shapes(arguments.interface.input_shape.clone())
-        .with_input_types(arguments.interface.input_type.clone())
-        .with_input_values(arguments.interface.input_value.clone())
         .with_outputs(arguments.outputs.clone())
         .with_infer_shapes(arguments.infer_shapes)
         .with_allow(arguments.allow.losses())

@@ -14,11 +14,7 @@ use crate::paths::About;
 
 /// Prints where the operators and constants of a model come from when it is exported to ONNX.
 pub(super) fn run(model: &Model, path: &Path, arguments: &Inspect) -> Result<(), Failure> {
-    let interface = &arguments.interface;
-    let options = ConvertOptions::default()
-        .with_input_shapes(interface.input_shape.clone())
-        .with_input_types(interface.input_type.clone())
-        .with_input_values(interface.input_value.clone());
+    let options = arguments.interface.add_to(ConvertOptions::default());
     let origins = Origins::of(model, &options)?;
     if arguments.json {
         return console::json(&About::new(path, &origins));

@@ -148,7 +148,12 @@ struct Request<'o> {
     options: &'o ConvertOptions,
 }
 
-impl Request<'_> {
+impl<'o> Request<'o> {
+    fn new(model: &Model, out: Location, options: &'o ConvertOptions) -> Result<Self> {
+        let format = target_format(model, &out, options.to.as_ref())?;
+        Ok(Self { out, format, options })
+    }
+
     /// Returns whether the files are written byte for byte, as far as they were not changed.
     fn is_same(&self) -> bool {
         self.options.to == Some(Target::Same)
@@ -189,14 +194,17 @@ pub fn convert(
     out: impl Into<Location>,
     options: &ConvertOptions,
 ) -> Result<Conversion> {
-    let out = out.into();
-    let format = target_format(&model, &out, options.to.as_ref())?;
-    let request = Request { out, format, options };
-    let mut draft = Draft::new(model, options.infer_shapes);
+    let request = Request::new(&model, out.into(), options)?;
+    write::write(drafted(model, &request)?, &request)
+}
+
+/// Applies all stages of a conversion.
+fn drafted(model: Model, request: &Request<'_>) -> Result<Draft> {
+    let mut draft = Draft::new(model, request.options.infer_shapes);
     for stage in STAGES {
-        stage(&mut draft, &request)?;
+        stage(&mut draft, request)?;
     }
-    write::write(draft, &request)
+    Ok(draft)
 }
 
 /// Returns what a conversion to ONNX would write. The operators and constants remember where they come from.
@@ -207,12 +215,8 @@ pub(crate) fn exported(mut model: Model, options: &ConvertOptions) -> Result<Mod
     model.remember();
     let options = options.clone().with_to(Some(Target::Format(ONNX.to_owned())));
     let out = MemoryStore::default().location(ONNX);
-    let format = target_format(&model, &out, options.to.as_ref())?;
-    let request = Request { out, format, options: &options };
-    let mut draft = Draft::new(model, options.infer_shapes);
-    for stage in STAGES {
-        stage(&mut draft, &request)?;
-    }
+    let request = Request::new(&model, out, &options)?;
+    let draft = drafted(model, &request)?;
     let (model, report, _) = draft.finish();
     check_allowed(&report, &options.allow)?;
     Ok(model)

@@ -16,7 +16,7 @@ use lodstone_store::{Blob, Progress};
 use serde::Serialize;
 
 use super::engine::{added_outputs, lowered};
-use super::{Engine, Inputs, RunOptions, Session, Value, no_program, required_inputs, tensors};
+use super::{Engine, Inputs, RunOptions, Session, Value, no_program, tensors};
 use crate::numbers::{element_count, numbers};
 use crate::{Error, Result};
 
@@ -411,8 +411,7 @@ fn pair<'v>(a: &'v Values, b: &'v Values, outputs_only: bool) -> Vec<Pair<'v>> {
 
 /// Returns the inputs of both models, by the names in each.
 fn inputs_of(a: &Model, b: &Model, inputs: Inputs) -> Result<(Inputs, Inputs)> {
-    let ((required, optional), (required_b, _)) = (required_inputs(a)?, required_inputs(b)?);
-    let all: Vec<String> = required.iter().chain(&optional).cloned().collect();
+    let ((all, required), (_, required_b)) = (super::inputs_of(a)?, super::inputs_of(b)?);
     let named = inputs.named(&all, &required)?;
     let mut names: HashMap<&str, &str> = HashMap::new();
     let has_all = required.iter().all(|name| required_b.contains(name));

@@ -141,21 +141,20 @@ impl Session {
         let program = model.main();
         let program = program.ok_or_else(|| no_program(model))?;
         let prepare = RUNS.of(program.dialect).prepare;
-        let (mut inputs, optional) = required_inputs(model)?;
-        inputs.extend(optional);
+        let (all_inputs, required) = inputs_of(model)?;
         let parameters = model.parameters.iter().map(|parameter| parameter.name.as_str());
         let values = outputs::values(program).into_iter().chain(parameters);
-        let values = values.map(str::to_owned).collect();
-        let Some((part, fetch)) = fetched_part(model, &options.fetch)? else {
-            let (required, unused) = (required_inputs(model)?.0, HashSet::new());
-            let (runner, all_inputs) = (prepare(model, options)?, inputs);
-            return Ok(Self { runner, required, all_inputs, unused, values });
+        let values: HashSet<String> = values.map(str::to_owned).collect();
+        let (runner, required, unused) = match fetched_part(model, &options.fetch, &values)? {
+            None => (prepare(model, options)?, required, HashSet::new()),
+            Some((part, fetch)) => {
+                let (used, required) = inputs_of(&part)?;
+                let unused = all_inputs.iter().filter(|name| !used.contains(name));
+                let unused = unused.cloned().collect();
+                (prepare(&part, &options.clone().with_fetch(fetch))?, required, unused)
+            }
         };
-        let (required, optional) = required_inputs(&part)?;
-        let is_used = |name: &&String| required.contains(name) || optional.contains(name);
-        let unused = inputs.iter().filter(|name| !is_used(name)).cloned().collect();
-        let runner = prepare(&part, &options.clone().with_fetch(fetch))?;
-        Ok(Self { runner, required, all_inputs: inputs, unused, values })
+        Ok(Self { runner, required, all_inputs, unused, values })
     }
 
     /// Returns the names of the inputs without a default value that the results depend on, in the order of the program.
@@ -197,12 +196,16 @@ impl Session {
     }
 }
 
-/// Returns the part of a model that computes the values of `fetch`, and their names; `None` if the whole model is needed: nothing is
-/// fetched, or a value that a lowering adds.
+/// Returns the part of a model that computes the values of `fetch`, and their names; `None` if the whole model is needed,
+/// because nothing is fetched, or a value that a lowering adds. `values` are the names of the main graph.
 ///
 /// # Errors
 /// If a name or pattern stands for no value.
-fn fetched_part(model: &Model, fetch: &[String]) -> Result<Option<(Model, Vec<String>)>> {
+fn fetched_part(
+    model: &Model,
+    fetch: &[String],
+    values: &HashSet<String>,
+) -> Result<Option<(Model, Vec<String>)>> {
     if fetch.is_empty() {
         return Ok(None);
     }
@@ -214,11 +217,9 @@ fn fetched_part(model: &Model, fetch: &[String]) -> Result<Option<(Model, Vec<St
         }
         // Such as the next values of states, and LoD. What cannot be lowered adds none.
         Err(error) => {
-            let program = model.main().ok_or_else(|| no_program(model))?;
-            let values = outputs::values(program).into_iter().map(str::to_owned).collect();
             let added = engine::lowered(model)
                 .map_or_else(|_| Vec::new(), |(lowered, _)| engine::added_outputs(model, &lowered));
-            let is_added = |name: &String| is_known(name, &values) || added.contains(name);
+            let is_added = |name: &String| is_known(name, values) || added.contains(name);
             if fetch.iter().all(is_added) { Ok(None) } else { Err(error) }
         }
     }
@@ -239,16 +240,18 @@ pub fn run(model: &Model, inputs: Inputs, options: &RunOptions) -> Result<Vec<Ou
     Session::new(model, options)?.run(inputs)
 }
 
-/// Returns the names of the inputs of the main program without a default value, and of those with one, in program
-/// order.
-fn required_inputs(model: &Model) -> Result<(Vec<String>, Vec<String>)> {
+/// Returns the names of the inputs of the main program, those with a default value last, and of those without one; both in
+/// program order.
+fn inputs_of(model: &Model) -> Result<(Vec<String>, Vec<String>)> {
     let program = model.main();
     let program = program.ok_or_else(|| no_program(model))?;
     let interface = (conventions(program).interface)(program);
     let names = interface.inputs.iter().map(|name| (*name).to_owned());
     let constants: HashSet<&str> =
         model.parameters.iter().map(|parameter| parameter.name.as_str()).collect();
-    Ok(names.partition(|name| !constants.contains(name.as_str())))
+    let (required, optional): (Vec<String>, Vec<String>) =
+        names.partition(|name| !constants.contains(name.as_str()));
+    Ok((required.iter().cloned().chain(optional).collect(), required))
 }
 
 /// Returns the default directories for the operators of the model at a path: they may load from its directory, and save

@@ -7,7 +7,7 @@ use rand_chacha::rand_core::{Rng, SeedableRng};
 
 use super::sizes::{Open, chosen};
 use super::typed::Types;
-use super::{Inputs, Value, required_inputs};
+use super::{Inputs, Value, inputs_of};
 use crate::{Error, Result};
 
 /// Maximum number of elements of a random input.
@@ -59,7 +59,7 @@ impl Inputs {
         shapes: &[(String, Vec<u64>)],
         most: usize,
     ) -> Result<Vec<(Self, Vec<String>)>> {
-        let (required, _) = required_inputs(model)?;
+        let (_, required) = inputs_of(model)?;
         if let Some((name, _)) = shapes.iter().find(|(name, _)| !required.contains(name)) {
             return Err(Error::no_input(name, required.iter().map(String::as_str)));
         }

@@ -8,7 +8,7 @@ use lodstone_model::{AttributeValue, DType, Dim, Element, Model, Tensor, TensorT
 use lodstone_schema::Finding;
 use lodstone_store::Progress;
 
-use super::{Output, RunOptions, Runner, Value, engine, required_inputs};
+use super::{Output, RunOptions, Runner, Value, engine, inputs_of};
 use crate::shapes::fix_inputs;
 use crate::{Error, Result};
 
@@ -40,8 +40,7 @@ struct Typed {
 
 /// Prepares a program whose operators are lowered when the types of its inputs are known.
 pub(crate) fn prepare(model: &Model, options: &RunOptions) -> Result<Box<dyn Runner>> {
-    let (mut inputs, optional) = required_inputs(model)?;
-    inputs.extend(optional);
+    let (inputs, _) = inputs_of(model)?;
     if inputs.is_empty() {
         return engine::prepare(model, options);
     }

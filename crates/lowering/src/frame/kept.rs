@@ -7,7 +7,7 @@
 //! | attributes, as far as they mean something to the operator | attributes of ONNX's types; others are an error |
 //! | declared types of results | types of outputs; unknown where there are none |
 
-use lodstone_model::{Attribute, AttributeValue, ByteString, DType, Op, TensorType, ValueType};
+use lodstone_model::{Attribute, AttributeValue, ByteString, DType, Op, ValueType};
 use lodstone_schema::conventions;
 use lodstone_schema::onnx::infer::ValueInfo;
 use lodstone_schema::onnx::quoted;
@@ -69,8 +69,7 @@ impl<'m, D: Dialect<'m>> Frame<'m, D> {
             let parent = usize::try_from(it.parent).ok().filter(|parent| *parent < at.block);
             block = parent.and_then(|parent| self.program.blocks.get(parent));
         }
-        let TensorType { dtype, shape, .. } = TensorType::new(DType::Unspecified, None);
-        Ok(ValueInfo::tensor(dtype, shape))
+        Ok(ValueInfo::tensor(DType::Unspecified, None))
     }
 }
 
@@ -86,9 +85,8 @@ fn plain(attribute: &Attribute) -> Step<Attribute> {
         V::Ints(values) => V::Longs(values.iter().map(|value| i64::from(*value)).collect()),
         #[expect(clippy::cast_possible_truncation, reason = "ONNX has no attributes of float64")]
         V::Doubles(values) => V::Floats(values.iter().map(|value| *value as f32).collect()),
-        V::Type(value) if value.tensor_type().is_some() => {
-            let name = value.tensor_type().map(|tensor| tensor.dtype.to_string());
-            V::String(ByteString::from(name.unwrap_or_default().as_str()))
+        V::Type(value) if let Some(tensor) = value.tensor_type() => {
+            V::String(ByteString::from(tensor.dtype.to_string().as_str()))
         }
         V::Long(_)
         | V::Float(_)

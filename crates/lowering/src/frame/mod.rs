@@ -495,9 +495,12 @@ impl<'m, D: Dialect<'m>> Frame<'m, D> {
     ) -> Result<(Model, Origins), Findings> {
         let mut outputs: Vec<Value> = Vec::new();
         let names = if self.findings.is_empty() { &*self.main_block().outputs } else { &[] };
+        let main = self.main.ops.iter();
+        let writers: HashMap<&str, &Op> =
+            main.flat_map(|op| op.writes().map(move |name| (name, op))).collect();
         for name in names {
-            // A view is computed again after its base has changed.
-            let writer = self.main.ops.iter().rfind(|op| op.writes().any(|it| it == name));
+            // A view is computed again after its base has changed. No operator writes an output that is an input.
+            let writer = writers.get(name.as_str());
             self.graph.sources = writer.map(|op| op.sources.clone()).unwrap_or_default();
             match output(&mut self, name, &outputs) {
                 Ok((value, others)) => {

@@ -91,7 +91,7 @@ impl Metadata<'_> {
     /// Returns the path of the module whose code a node is from; empty for the outermost one, or if it is not recorded.
     pub(super) fn scope(&self) -> &str {
         let innermost = self.nn_module_stack.as_deref().and_then(|stack| stack.rsplit(';').next());
-        innermost.and_then(|module| module.split(',').nth(1)).unwrap_or_default()
+        innermost.and_then(|module| module.split(',').nth(1)).unwrap_or("") // Not recorded.
     }
 }
 
